@@ -1,0 +1,80 @@
+package routing
+
+import (
+	"hash/fnv"
+	"net/netip"
+	"strconv"
+)
+
+// State is where a sandbox is in its life, as far as routing cares.
+type State uint8
+
+const (
+	// StateUnknown is a record whose state is missing or not one we know. It
+	// is never routed and never reported as gone.
+	StateUnknown State = iota
+	// StateStarting: ROCK "pending". Its record may still carry the address
+	// of an earlier life, so nothing is routed by it.
+	StateStarting
+	// StateRunning is the only state that is routed.
+	StateRunning
+	// StatePaused: ROCK "stopped", "archiving" and "archived".
+	StatePaused
+	// StateDeleted: ROCK "deleted". The record says itself that it is gone.
+	StateDeleted
+)
+
+// String is the state's name in logs and in the admin API.
+func (s State) String() string {
+	switch s {
+	case StateStarting:
+		return "starting"
+	case StateRunning:
+		return "running"
+	case StatePaused:
+		return "paused"
+	case StateDeleted:
+		return "deleted"
+	default:
+		return "unknown"
+	}
+}
+
+// Route is one sandbox's record, read for routing. Routes are shared by all
+// requests of a sandbox and must not be changed after they are published.
+type Route struct {
+	SandboxID string
+	// Cluster is the name of the cluster whose registry holds the record.
+	Cluster string
+	State   State
+	// Host is the address of the sandbox, or the zero Addr where the record
+	// has none (yet) or names a host instead of an IP. Only the modes that
+	// dial the sandbox itself need it.
+	Host netip.Addr
+	// Ports maps a port inside the sandbox to the port to dial on Host.
+	Ports map[uint16]uint16
+	// Lifecycle names this life of the sandbox: it changes when the sandbox
+	// is restarted or moved, and never otherwise. Connections are pooled by
+	// it, so that a recycled address never meets an old connection.
+	Lifecycle string
+	// Problem says, for logs, why a record cannot be used in full ("host_ip
+	// is not an IP address"). Empty when nothing is wrong.
+	Problem string
+}
+
+// LifecycleOf makes the name of a sandbox's life from the parts of its record
+// that change with it. It is 16 hexadecimal digits: FNV-1a, which is enough to
+// tell the lives of one sandbox apart; it is no secret and proves nothing.
+func LifecycleOf(parts ...string) string {
+	h := fnv.New64a()
+	for _, p := range parts {
+		h.Write([]byte(p))
+		h.Write([]byte{0})
+	}
+	const digits = 16
+	s := strconv.FormatUint(h.Sum64(), 16)
+	for len(s) < digits {
+		s = "0" + s
+	}
+	return s
+}
