@@ -1,0 +1,75 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strconv"
+)
+
+// Mode says how the data plane of a cluster is reached.
+type Mode string
+
+const (
+	// ModeRock: through the cluster's proxy role, which finds the sandbox by
+	// E2b-Sandbox-Id itself. Only envd's port can be reached.
+	ModeRock Mode = "rock"
+	// ModeDirect: at the address in the sandbox's own record.
+	ModeDirect Mode = "direct"
+)
+
+// Cluster is one ROCK deployment: an admin role, a proxy role and the rules by
+// which its sandboxes are reached.
+type Cluster struct {
+	Name  string
+	Admin *Balancer
+	Proxy *Balancer
+	Mode  Mode
+	// AllowedHosts are the networks in which sandboxes may be dialled in mode
+	// direct. An address outside them is never dialled.
+	AllowedHosts []netip.Prefix
+	// DialUnmapped lets mode direct dial a port that the record does not map,
+	// as is right for pods. Where sandboxes share a host it would reach
+	// whatever else listens there, so it is off by default.
+	DialUnmapped bool
+}
+
+// Why a running sandbox cannot be dialled. Both are "don't know": the record
+// is there, so the sandbox is not gone.
+var (
+	// ErrNoAddress: the record has no usable or no allowed address.
+	ErrNoAddress = errors.New("the sandbox's record has no address that may be dialled")
+	// ErrPortNotExposed: the sandbox runs, but this port of it cannot be
+	// reached from outside.
+	ErrPortNotExposed = errors.New("the port is not exposed")
+)
+
+// DirectAddress is the "host:port" to dial for a port of a sandbox in mode
+// direct.
+func (c *Cluster) DirectAddress(r *Route, port uint16) (string, error) {
+	if !r.Host.IsValid() {
+		return "", fmt.Errorf("%w: %s", ErrNoAddress, r.Problem)
+	}
+	if !c.allowed(r.Host) {
+		return "", fmt.Errorf("%w: it is outside the allowed networks", ErrNoAddress)
+	}
+	mapped, ok := r.Ports[port]
+	if !ok {
+		if !c.DialUnmapped {
+			return "", ErrPortNotExposed
+		}
+		mapped = port
+	}
+	return net.JoinHostPort(r.Host.String(), strconv.Itoa(int(mapped))), nil
+}
+
+func (c *Cluster) allowed(host netip.Addr) bool {
+	host = host.Unmap()
+	for _, p := range c.AllowedHosts {
+		if p.Contains(host) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,199 @@
+package routing
+
+import (
+	"net/http"
+	"path"
+	"strings"
+)
+
+// Plane is the half of the E2B API that a request belongs to.
+type Plane uint8
+
+const (
+	// NoPlane is a request that is no call of the E2B API.
+	NoPlane Plane = iota
+	// ControlPlane creates, describes, lists and ends sandboxes.
+	ControlPlane
+	// DataPlane talks to envd inside one sandbox.
+	DataPlane
+)
+
+// String is the plane's name in the Caddyfile, in logs and in metrics.
+func (p Plane) String() string {
+	switch p {
+	case ControlPlane:
+		return "control"
+	case DataPlane:
+		return "data"
+	default:
+		return "none"
+	}
+}
+
+// Role is the half of a ROCK deployment that a control-plane call goes to.
+type Role uint8
+
+const (
+	// AdminRole serves the control plane, all but the list.
+	AdminRole Role = iota
+	// ProxyRole serves the data plane, and the list of sandboxes.
+	ProxyRole
+)
+
+// Operation is one call of the E2B API, recognised by method and path.
+type Operation struct {
+	Plane Plane
+	// Name is the call as its users know it, for messages and logs:
+	// "Sandbox.pause", "files", "process.Process/Start". It comes from a
+	// fixed list or from a checked path, so it is safe to print.
+	Name string
+	// Role is where a control-plane call goes.
+	Role Role
+	// SandboxID is the id in a control-plane path, or "". It is not checked:
+	// ValidSandboxID does that.
+	SandboxID string
+	// Create marks the two calls that make a sandbox, CreateV2 the newer.
+	Create, CreateV2 bool
+}
+
+// reservedEnvdPaths are envd's own management routes. E2B's proxy never lets
+// them through and neither do we (contract of E2B's infrastructure, internal
+// routes).
+var reservedEnvdPaths = map[string]bool{
+	"/init": true, "/freeze": true, "/unfreeze": true, "/collapse": true,
+	"/fsfreeze": true, "/fsthaw": true, "/upgrade": true,
+}
+
+// Reserved reports whether the path, after decoding and cleaning, is one of
+// envd's management routes.
+func Reserved(decodedPath string) bool {
+	return reservedEnvdPaths[path.Clean("/"+decodedPath)]
+}
+
+// Classify recognises a call by its method and its decoded path. A path that is
+// not in its clean form (dot segments, double slashes, a slash at the end) is
+// no call at all: the next hop might read it differently than we do.
+func Classify(method, decodedPath string) Operation {
+	if decodedPath == "" || decodedPath[0] != '/' {
+		return Operation{}
+	}
+	switch decodedPath {
+	case "/health":
+		return Operation{Plane: DataPlane, Name: "health"}
+	case "/files":
+		return Operation{Plane: DataPlane, Name: "files"}
+	}
+	if isRPC(decodedPath) {
+		return Operation{Plane: DataPlane, Name: decodedPath[1:]}
+	}
+	if path.Clean(decodedPath) != decodedPath {
+		return Operation{}
+	}
+	return classifyControl(method, decodedPath)
+}
+
+func classifyControl(method, p string) Operation {
+	version, rest := "", p
+	for _, v := range []string{"/v2", "/v3"} {
+		if strings.HasPrefix(p, v+"/") {
+			version, rest = v[1:], p[len(v):]
+		}
+	}
+	first, tail, _ := strings.Cut(rest[1:], "/")
+	op := Operation{Plane: ControlPlane, Role: AdminRole}
+	switch first {
+	case "sandboxes":
+		return classifySandboxes(op, method, version, tail)
+	case "snapshots":
+		op.Name = "Sandbox.list_snapshots"
+	case "templates":
+		op.Name = "Template"
+	case "volumes", "volumecontent":
+		op.Name = "Volume"
+	case "secrets":
+		op.Name = "Secret"
+	case "teams", "nodes", "api-keys", "access-tokens":
+		op.Name = first
+	default:
+		return Operation{}
+	}
+	return op
+}
+
+// actions names the calls below /sandboxes/{id}/ for people.
+var actions = map[string]string{
+	"timeout":   "Sandbox.set_timeout",
+	"refreshes": "Sandbox.refresh",
+	"pause":     "Sandbox.pause",
+	"resume":    "Sandbox.resume",
+	"connect":   "Sandbox.connect",
+	"fork":      "Sandbox.fork",
+	"snapshots": "Sandbox.create_snapshot",
+	"metrics":   "Sandbox.get_metrics",
+	"network":   "Sandbox.update_network",
+	"logs":      "Sandbox.logs",
+}
+
+func classifySandboxes(op Operation, method, version, tail string) Operation {
+	id, action, _ := strings.Cut(tail, "/")
+	switch {
+	case tail == "" && method == http.MethodGet:
+		op.Name = "Sandbox.list"
+		if version == "v2" {
+			// The SDK sends its list to the API URL, but ROCK's proxy role
+			// is the one that serves it.
+			op.Role = ProxyRole
+		}
+	case tail == "":
+		op.Name = "Sandbox.create"
+		op.Create = method == http.MethodPost && version != "v3"
+		op.CreateV2 = op.Create && version == "v2"
+	case tail == "metrics":
+		op.Name = "Sandbox.get_metrics"
+	case action == "":
+		op.SandboxID = id
+		op.Name = "Sandbox.get_info"
+		if method == http.MethodDelete {
+			op.Name = "Sandbox.kill"
+		}
+	default:
+		op.SandboxID = id
+		op.Name = "this sandbox call"
+		if name, ok := actions[action]; ok {
+			op.Name = name
+		}
+	}
+	return op
+}
+
+// isRPC reports whether p is /<package.Service>/<Method>: two segments, the
+// first with at least one dot, both of identifier characters only.
+func isRPC(p string) bool {
+	service, method, ok := strings.Cut(p[1:], "/")
+	if !ok || !isIdentifier(method) {
+		return false
+	}
+	dots := 0
+	for part := range strings.SplitSeq(service, ".") {
+		if !isIdentifier(part) {
+			return false
+		}
+		dots++
+	}
+	return dots > 1
+}
+
+// isIdentifier reports a protobuf identifier: letters, digits and underscores,
+// not starting with a digit.
+func isIdentifier(s string) bool {
+	for i := 0; i < len(s); i++ {
+		c := s[i]
+		switch {
+		case c >= 'a' && c <= 'z', c >= 'A' && c <= 'Z', c == '_':
+		case i > 0 && c >= '0' && c <= '9':
+		default:
+			return false
+		}
+	}
+	return s != ""
+}
