@@ -1,0 +1,73 @@
+package handlers
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// Upstream sends a request to the address in its URL.Host, as made by
+// upstream.Host. It never replays a request of which a byte was written. A
+// failure before that is an *upstream.DialError.
+type Upstream interface {
+	RoundTrip(*http.Request) (*http.Response, error)
+}
+
+// Options are the parts of a Gateway. Zero values mean the defaults.
+type Options struct {
+	// Clusters are the deployments behind the gateway, at least one. The
+	// first is the one that new sandboxes are created in.
+	Clusters []*routing.Cluster
+	// Routes answers where a sandbox is.
+	Routes *routing.Cache
+	// Upstream sends requests.
+	Upstream Upstream
+	// ControlTimeout bounds a control-plane call, from its first byte sent to
+	// its last byte received. ROCK's create blocks until the sandbox is up,
+	// so it is long. Default: 15m.
+	ControlTimeout time.Duration
+	// MaxControlBody is the longest control-plane request body, in bytes.
+	// Longer ones are refused with 413. Default: 1 MiB.
+	MaxControlBody int64
+	// BufferBody is the longest data-plane request body, in bytes, that is
+	// read whole before the request is sent on. It applies to bodies of known
+	// length only. Default: 64 KiB.
+	BufferBody int64
+	// MaxHeldEnvelope is the longest envelope of a Connect stream, in bytes,
+	// that is held until it is whole. Default: 1 MiB.
+	MaxHeldEnvelope int
+	// DefaultLifetime is the timeout given to a sandbox whose creator names
+	// none, as newer SDKs do. Default: 300s, E2B's own.
+	DefaultLifetime time.Duration
+}
+
+// Gateway serves both planes.
+type Gateway struct {
+	opt      Options
+	clusters map[string]*routing.Cluster
+}
+
+// New makes a Gateway.
+func New(opt Options) *Gateway {
+	if opt.ControlTimeout == 0 {
+		opt.ControlTimeout = 15 * time.Minute
+	}
+	if opt.MaxControlBody == 0 {
+		opt.MaxControlBody = 1 << 20
+	}
+	if opt.BufferBody == 0 {
+		opt.BufferBody = 64 << 10
+	}
+	if opt.MaxHeldEnvelope == 0 {
+		opt.MaxHeldEnvelope = 1 << 20
+	}
+	if opt.DefaultLifetime == 0 {
+		opt.DefaultLifetime = 300 * time.Second
+	}
+	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}}
+	for _, c := range opt.Clusters {
+		g.clusters[c.Name] = c
+	}
+	return g
+}

@@ -1,0 +1,27 @@
+package handlers
+
+import (
+	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// Outcome is what became of one request, for the log line, the placeholders
+// and the metrics. It holds no secret and nothing the client could choose
+// freely: ids are checked, names come from fixed lists.
+type Outcome struct {
+	Operation routing.Operation
+	// SandboxID is the checked id, or "" when there was none.
+	SandboxID string
+	// Cluster is the name of the cluster that was asked, or "".
+	Cluster string
+	// Upstream is the "host:port" that was sent the request, or "" when
+	// nothing was sent. For logs only; it never reaches a client.
+	Upstream string
+	// Lookup says where the route came from.
+	Lookup routing.Source
+	// End is how it ended. cause.OK also when ROCK or envd answered with an
+	// error of their own that was passed on.
+	End cause.Cause
+	// Err is the error behind End, for logs only.
+	Err error
+}
