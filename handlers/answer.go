@@ -91,6 +91,9 @@ func (c *dataCall) clientGone(err error) {
 // answerStream relays a Connect stream and sees to it that it ends once, in the
 // protocol, and with the true cause.
 func (c *dataCall) answerStream(resp *http.Response) {
+	// The end may have to be written here, so no length can be promised.
+	delete(resp.Header, "Content-Length")
+	resp.ContentLength = -1
 	c.writeHead(resp)
 	encoding := resp.Header.Get("Connect-Content-Encoding")
 	relay := envelope.Relay{
