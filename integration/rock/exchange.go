@@ -34,7 +34,6 @@ type exchange struct {
 	ended    bool  // rw must not be touched again
 	wrote    int64 // bytes of body
 	declared int64 // by Lie; -1: no lie
-	swallow  bool  // AnswerWith replaced the body
 }
 
 type pendingFault struct {
@@ -119,9 +118,6 @@ func (x *exchange) send(p []byte) error {
 	defer x.mu.Unlock()
 	if x.ended {
 		return errEnded
-	}
-	if x.swallow {
-		return nil
 	}
 	framed := p
 	if x.declared >= 0 {
@@ -215,7 +211,7 @@ func (x *exchange) fire(f *pendingFault) error {
 			if !x.ended {
 				_, _ = x.rw.Write([]byte(a.Body))
 			}
-			x.swallow = true
+			x.ended = true
 			x.mu.Unlock()
 			x.cutNow(CleanEnd)
 			return errEnded
@@ -226,6 +222,8 @@ func (x *exchange) fire(f *pendingFault) error {
 		if !f.armed.take() {
 			return nil
 		}
+		x.push()
+		x.end() // before the handler can write one more byte
 		x.cutNow(f.armed.fault.Kind)
 		return errEnded
 	}
