@@ -112,3 +112,27 @@ func TestCrashInProfileEnvdLeavesTheRecordRunning(t *testing.T) {
 		t.Fatal("the record changed")
 	}
 }
+
+func TestNothingIsWrittenAfterTheKill(t *testing.T) {
+	gate := make(chan struct{})
+	g := newRig(t, Options{Envd: func(s *Sandbox) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "before")
+			_ = http.NewResponseController(w).Flush()
+			<-s.Done()
+			<-gate
+			if _, err := io.WriteString(w, "after"); err == nil {
+				t.Error("a dead sandbox spoke")
+			}
+		})
+	}})
+	s := g.create("k")
+	resp := g.open("GET", g.proxy.URL()+"/files", "", sandboxHeader, "k")
+	defer func() { _ = resp.Body.Close() }()
+	s.Crash()
+	close(gate)
+	b, err := io.ReadAll(resp.Body)
+	if string(b) != "before" && len(b) > 0 || !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatalf("got %q %v", b, err)
+	}
+}

@@ -127,11 +127,11 @@ func TestAnswerWithReplacesTheAnswer(t *testing.T) {
 func TestLiesAboutContentLength(t *testing.T) {
 	g := newFaultRig(t)
 	m := Match{Method: "GET", Path: "/sandboxes/f"}
-	true_ := g.do("GET", g.admin.URL()+"/sandboxes/f", "").body
+	honest := g.do("GET", g.admin.URL()+"/sandboxes/f", "").body
 	for _, add := range []int64{5, -5} {
 		g.c.Faults().Add(Fault{Match: m, Kind: Lie, Add: add, Times: 1})
 		head, body, err := g.wire(g.admin, get("/sandboxes/f", ""))
-		if !strings.Contains(head, fmt.Sprintf("Content-Length: %d\r\n", len(true_)+int(add))) || body != true_ || err != nil {
+		if !strings.Contains(head, fmt.Sprintf("Content-Length: %d\r\n", len(honest)+int(add))) || body != honest || err != nil {
 			t.Errorf("%+d: got %q %q %v", add, head, body, err)
 		}
 	}
