@@ -162,7 +162,7 @@ func TestRedisRecordsSendTheCommandsOfROCK(t *testing.T) {
 		"strings": {func(c redis.UniversalClient) Records { return RedisStrings{c} },
 			[]string{`set alive:1 {"a":1}`, `del alive:1`, `del timeout:1`}},
 		"json": {func(c redis.UniversalClient) Records { return RedisJSON{c} },
-			[]string{`JSON.SET alive:1 $ {"a":1}`, `JSON.DEL alive:1`, `JSON.DEL timeout:1`}},
+			[]string{`JSON.SET alive:1 $ {"a":1}`, `JSON.DEL alive:1 $`, `JSON.DEL timeout:1 $`}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			hook := &spy{}
@@ -180,8 +180,11 @@ func TestRedisRecordsSendTheCommandsOfROCK(t *testing.T) {
 				t.Fatalf("got %q, want %q", hook.sent, c.want)
 			}
 			hook.err = errors.New("LOADING")
-			if rec.Set(t.Context(), "k", 1) == nil || rec.Del(t.Context(), "k") == nil {
+			if rec.Set(t.Context(), "k", 1) == nil || rec.Del(t.Context(), "k", "l") == nil {
 				t.Fatal("errors are lost")
+			}
+			if n := len(hook.sent) - len(c.want); n != 3 {
+				t.Fatalf("a failed delete must not spare the other key: %d commands", n)
 			}
 		})
 	}
