@@ -204,7 +204,10 @@ func TestCloseKillsEvenACommandThatLeftItsGroup(t *testing.T) {
 	if err := b.Close(); err != nil {
 		t.Fatal(err)
 	}
-	gone := func() bool { _, err := os.ReadFile("/proc/" + strings.TrimSpace(string(out)) + "/cmdline"); return err != nil }
+	gone := func() bool {
+		_, err := os.ReadFile("/proc/" + strings.TrimSpace(string(out)) + "/cmdline")
+		return err != nil
+	}
 	zombie := func() bool {
 		s, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(out)) + "/stat")
 		return strings.Contains(string(s), ") Z ")
