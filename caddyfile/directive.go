@@ -1,0 +1,32 @@
+package e2bcaddyfile
+
+import (
+	"slices"
+
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// ParseDirective reads the directive, whose matcher is already taken off, with
+// the dispenser at the directive's name. Syntax:
+//
+//	e2b [<matcher>] [control|data]
+//
+// Without a plane it serves both: the path of a request decides which one it
+// belongs to. There is no block: whatever can be set is shared by all sites
+// and stands in the global option.
+func ParseDirective(d *caddyfile.Dispenser) (*HandlerConfig, error) {
+	h := new(HandlerConfig)
+	if d.NextArg() {
+		h.Plane = d.Val()
+		if !slices.Contains(planeNames, h.Plane) {
+			return nil, d.Errf("%q is no plane: e2b [control|data]", h.Plane)
+		}
+	}
+	if d.NextArg() {
+		return nil, d.Errf("e2b takes one plane or none, but %q follows; for both planes leave the argument out", d.Val())
+	}
+	for nesting := d.Nesting(); d.NextBlock(nesting); {
+		return nil, d.Errf("unknown option %q: the directive has no options, they belong in the global option e2b", d.Val())
+	}
+	return h, nil
+}
