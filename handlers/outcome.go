@@ -24,4 +24,6 @@ type Outcome struct {
 	End cause.Cause
 	// Err is the error behind End, for logs only.
 	Err error
+	// Abort: the transport must be broken, see Gateway.Serve.
+	Abort bool
 }

@@ -1,0 +1,29 @@
+// Package auth knows the credentials of the E2B and ROCK APIs: what they are
+// called and how far each may travel.
+//
+// It is plain Go and does no I/O of its own. It never logs, and nothing it
+// returns holds a credential in clear.
+package auth
+
+import "net/http"
+
+// Headers that carry credentials.
+const (
+	// HeaderAPIKey is the E2B SDK's key for the control plane.
+	HeaderAPIKey = "X-Api-Key"
+	// HeaderAccessToken is the E2B SDK's token for one sandbox's data plane.
+	HeaderAccessToken = "X-Access-Token"
+	// HeaderRockKey and HeaderRockAuthorization are the ROCK SDK's keys.
+	HeaderRockKey           = "X-Key"
+	HeaderRockAuthorization = "Xrl-Authorization"
+)
+
+// StripControlCredentials removes what is meant for the control plane from the
+// headers of a request that goes on to a sandbox. A sandbox runs its user's
+// code, and often somebody else's: a key that can create and end sandboxes must
+// not reach it. X-Access-Token and Authorization stay, envd reads both.
+func StripControlCredentials(h http.Header) {
+	delete(h, HeaderAPIKey)
+	delete(h, HeaderRockKey)
+	delete(h, HeaderRockAuthorization)
+}

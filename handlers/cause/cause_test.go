@@ -1,0 +1,173 @@
+package cause
+
+import (
+	"encoding/json"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/caddy-e2b/gateway/handlers/envelope"
+	"github.com/caddy-e2b/gateway/handlers/protocol"
+)
+
+// every returns every cause that is told to a client.
+func every() []Cause {
+	var list []Cause
+	for c := SandboxGone; c < causes; c++ {
+		list = append(list, c)
+	}
+	return list
+}
+
+func TestEveryCauseHasAWholeRowAndItsOwnName(t *testing.T) {
+	seen := map[string]bool{}
+	for c := OK; c < causes; c++ {
+		if c.String() == "" || seen[c.String()] {
+			t.Errorf("cause %d is named %q", c, c)
+		}
+		seen[c.String()] = true
+	}
+	for _, c := range every() {
+		if c.Code() == "" || c.Status() == 0 || (Failure{Cause: c}).Text() == "" {
+			t.Errorf("%v: code %q, status %d", c, c.Code(), c.Status())
+		}
+		if _, ok := grpcStatuses[c.Code()]; !ok {
+			t.Errorf("%v: %q is no Connect code", c, c.Code())
+		}
+	}
+}
+
+// The SDKs throw a sandbox away on 502 and on unavailable.
+func TestOnlyGoneIsCalledGone(t *testing.T) {
+	for _, c := range every() {
+		if (c.Code() == "unavailable") != (c == SandboxGone) {
+			t.Errorf("%v has code %s", c, c.Code())
+		}
+		// The exception is E2B's own: newer SDKs look for "port is not open".
+		if c.Status() == 502 && c != SandboxGone && !strings.Contains((Failure{Cause: c}).Text(), "port is not open") {
+			t.Errorf("%v has status 502", c)
+		}
+		notRunning := c == SandboxGone || c == SandboxPaused || c == SandboxStarting
+		if (c.HealthStatus() == 502) != notRunning {
+			t.Errorf("%v has health status %d", c, c.HealthStatus())
+		}
+	}
+	if text := (Failure{Cause: SandboxGone, SandboxID: "x"}).Text(); !strings.Contains(text, "was not found") {
+		t.Errorf("newer SDKs look for %q in %q", "was not found", text)
+	}
+}
+
+// Contract checklist 27: Python knows only registered statuses. 70: some words
+// send the JS SDK looking for a dropped connection.
+func TestStatusesAndWordsAreOnesTheSDKsUnderstand(t *testing.T) {
+	for _, c := range every() {
+		for _, status := range []int{c.Status(), c.HealthStatus()} {
+			if http.StatusText(status) == "" || status == 499 || status >= 520 {
+				t.Errorf("%v has status %d", c, status)
+			}
+		}
+		text := strings.ToLower((Failure{Cause: c, SandboxID: "x"}).Text())
+		for _, word := range []string{"terminated", "network error", "network connection lost", "socket connection was closed", "%!", "%s"} {
+			if strings.Contains(text, word) {
+				t.Errorf("%v says %q", c, text)
+			}
+		}
+	}
+}
+
+// Contract checklist 31: Retry-After goes with "nothing was done" only.
+func TestRetryAfterIsSentOnlyWhereRepeatingIsSafe(t *testing.T) {
+	for _, c := range every() {
+		w := httptest.NewRecorder()
+		Failure{Cause: c, SandboxID: "x"}.Write(w, protocol.Plain, "")
+		after := w.Header().Get("Retry-After")
+		if (w.Code == 503 || w.Code == 429) != (after != "") {
+			t.Errorf("%v: status %d, Retry-After %q", c, w.Code, after)
+		}
+	}
+}
+
+// Contract checklist 26 and 58: an object, JSON, its code equal to the status.
+func TestPlainAnswersAreE2BErrorObjects(t *testing.T) {
+	for _, c := range every() {
+		for _, health := range []bool{false, true} {
+			w := httptest.NewRecorder()
+			f := Failure{Cause: c, SandboxID: "sbx-1", Port: 3000}
+			if health {
+				f.WriteHealth(w)
+			} else {
+				f.Write(w, protocol.Plain, "multipart/form-data")
+			}
+			var body struct {
+				SandboxID string `json:"sandboxId"`
+				Message   string `json:"message"`
+				Port      int    `json:"port"`
+				Code      int    `json:"code"`
+			}
+			if err := json.Unmarshal(w.Body.Bytes(), &body); err != nil {
+				t.Fatalf("%v: %v", c, err)
+			}
+			if body.Code != w.Code || body.Message == "" || body.SandboxID != "sbx-1" || body.Port != 3000 {
+				t.Errorf("%v: status %d, body %s", c, w.Code, w.Body)
+			}
+			if ct := w.Header().Get("Content-Type"); ct != "application/json; charset=utf-8" {
+				t.Errorf("%v: %s", c, ct)
+			}
+		}
+	}
+}
+
+func TestAStreamGetsOneEndStreamAndNothingElse(t *testing.T) {
+	for _, contentType := range []string{"application/connect+json", "application/connect+proto"} {
+		w := httptest.NewRecorder()
+		Failure{Cause: SandboxGone, SandboxID: "sbx-1"}.Write(w, protocol.ConnectStream, contentType)
+		want := envelope.Append(nil, 2, []byte(`{"error":{"code":"unavailable","message":"The sandbox sbx-1 was not found: it was killed, it expired, or it never existed"}}`))
+		if w.Code != 200 || w.Body.String() != string(want) || w.Header().Get("Content-Type") != contentType {
+			t.Errorf("%d %v %q", w.Code, w.Header(), w.Body)
+		}
+	}
+}
+
+func TestEachProtocolIsAnsweredInItsOwnWay(t *testing.T) {
+	f := Failure{Cause: SandboxPaused, SandboxID: "ü-1"}
+	for _, tc := range []struct {
+		p           protocol.Protocol
+		contentType string
+		status      int
+		wantType    string
+		body        string
+		header      http.Header
+	}{
+		{protocol.ConnectUnary, "application/proto", 400, "application/json", `{"code":"failed_precondition","message":"The sandbox ü-1 is paused; resume it with Sandbox.connect() before using it"}`, nil},
+		{protocol.GRPC, "application/grpc+proto", 200, "application/grpc+proto", "", http.Header{
+			"Grpc-Status":  {"9"},
+			"Grpc-Message": {"The sandbox %C3%BC-1 is paused; resume it with Sandbox.connect() before using it"}}},
+		{protocol.GRPCWeb, "application/grpc-web", 200, "application/grpc-web",
+			"\x80\x00\x00\x00\x70grpc-status: 9\r\ngrpc-message: The sandbox %C3%BC-1 is paused; resume it with Sandbox.connect() before using it\r\n", nil},
+		{protocol.GRPCWebText, "application/grpc-web-text", 200, "application/grpc-web-text",
+			"gAAAAHBncnBjLXN0YXR1czogOQ0KZ3JwYy1tZXNzYWdlOiBUaGUgc2FuZGJveCAlQzMlQkMtMSBpcyBwYXVzZWQ7IHJlc3VtZSBpdCB3aXRoIFNhbmRib3guY29ubmVjdCgpIGJlZm9yZSB1c2luZyBpdA0K", nil},
+	} {
+		t.Run(tc.p.String(), func(t *testing.T) {
+			w := httptest.NewRecorder()
+			f.Write(w, tc.p, tc.contentType)
+			if w.Code != tc.status || w.Header().Get("Content-Type") != tc.wantType || w.Body.String() != tc.body {
+				t.Errorf("%d %v %q", w.Code, w.Header(), w.Body)
+			}
+			for name := range tc.header {
+				if got := w.Header().Get(name); got != tc.header.Get(name) {
+					t.Errorf("%s: %q", name, got)
+				}
+			}
+		})
+	}
+}
+
+// Field report M18: nothing of the request is markup.
+func TestAPageIsEscaped(t *testing.T) {
+	w := httptest.NewRecorder()
+	Failure{Cause: BadRequest, Message: "<script>alert(1)</script>"}.Write(w, protocol.Page, "")
+	if strings.Contains(w.Body.String(), "<script") || w.Header().Get("Content-Type") != "text/html; charset=utf-8" || w.Header().Get("X-Content-Type-Options") != "nosniff" {
+		t.Errorf("%v %s", w.Header(), w.Body)
+	}
+}

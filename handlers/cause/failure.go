@@ -1,0 +1,148 @@
+package cause
+
+import (
+	"encoding/json"
+	"html"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-e2b/gateway/handlers/envelope"
+	"github.com/caddy-e2b/gateway/handlers/protocol"
+)
+
+// Failure is a cause with what its message needs.
+type Failure struct {
+	Cause Cause
+	// SandboxID is the checked id of the sandbox, or "".
+	SandboxID string
+	// Port is the port of the sandbox for PortClosed, 0 otherwise.
+	Port uint16
+	// Message replaces the table's text. It must be safe to show.
+	Message string
+	// Code replaces the table's Connect code: an upstream's own, kept.
+	Code string
+	// Path is the request's path for Reserved, as E2B reports it.
+	Path string
+}
+
+// Text is the message for the client.
+func (f Failure) Text() string {
+	if f.Message != "" {
+		return f.Message
+	}
+	text := table[f.Cause].text
+	if f.SandboxID == "" {
+		// Only calls without a sandbox leave the id out.
+		text = strings.Replace(text, " %s", "", 1)
+	}
+	return strings.Replace(text, "%s", f.SandboxID, 1)
+}
+
+func (f Failure) code() string {
+	if f.Code != "" {
+		return f.Code
+	}
+	return table[f.Cause].code
+}
+
+// EndStream is the payload of the EndStream envelope that tells the failure.
+// Connect's EndStream is JSON in every codec.
+func (f Failure) EndStream() []byte {
+	type connectError struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}
+	return marshal(struct {
+		Error connectError `json:"error"`
+	}{connectError{f.code(), f.Text()}})
+}
+
+// Write answers a request with the failure, in the request's protocol. Nothing
+// may have been written before. contentType is the request's Content-Type,
+// which the answer of a framed protocol repeats.
+func (f Failure) Write(w http.ResponseWriter, p protocol.Protocol, contentType string) {
+	h := w.Header()
+	h.Set("Cache-Control", "no-store")
+	switch p {
+	case protocol.ConnectStream:
+		// Clients compare the content type as it is, so no parameter is added.
+		h.Set("Content-Type", contentType)
+		body := envelope.Append(nil, envelope.FlagEndStream, f.EndStream())
+		w.WriteHeader(http.StatusOK)
+		_, _ = w.Write(body)
+	case protocol.ConnectUnary:
+		f.writeUnary(w)
+	case protocol.GRPC:
+		h.Set("Content-Type", contentType)
+		// Trailers-Only: the status travels in the headers (gRPC over HTTP/2,
+		// "Responses").
+		h.Set("Grpc-Status", strconv.Itoa(f.grpcStatus()))
+		h.Set("Grpc-Message", percentEncode(f.Text()))
+		w.WriteHeader(http.StatusOK)
+	case protocol.GRPCWeb, protocol.GRPCWebText:
+		f.writeGRPCWeb(w, p, contentType)
+	case protocol.Page:
+		f.writePage(w)
+	default:
+		f.writeE2B(w, f.Cause.Status())
+	}
+}
+
+// WriteHealth answers /health.
+func (f Failure) WriteHealth(w http.ResponseWriter) {
+	w.Header().Set("Cache-Control", "no-store")
+	f.writeE2B(w, f.Cause.HealthStatus())
+}
+
+func (f Failure) writeUnary(w http.ResponseWriter) {
+	f.head(w, f.Cause.Status(), "application/json")
+	_, _ = w.Write(marshal(struct {
+		Code    string `json:"code"`
+		Message string `json:"message"`
+	}{f.code(), f.Text()}))
+}
+
+// writeE2B writes E2B's error object. Its code is always the status: the SDKs
+// look at either.
+func (f Failure) writeE2B(w http.ResponseWriter, status int) {
+	f.head(w, status, "application/json; charset=utf-8")
+	_, _ = w.Write(marshal(struct {
+		SandboxID string `json:"sandboxId,omitempty"`
+		Message   string `json:"message"`
+		Port      uint16 `json:"port,omitempty"`
+		Path      string `json:"path,omitempty"`
+		Code      int    `json:"code"`
+	}{f.SandboxID, f.Text(), f.Port, f.Path, status}))
+}
+
+func (f Failure) writePage(w http.ResponseWriter) {
+	f.head(w, f.Cause.Status(), "text/html; charset=utf-8")
+	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+	title := strconv.Itoa(f.Cause.Status()) + " " + http.StatusText(f.Cause.Status())
+	_, _ = w.Write([]byte("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>" + title +
+		"</title><style>body{font-family:sans-serif;margin:4rem auto;max-width:40rem;padding:0 1rem;color-scheme:light dark}</style><h1>" +
+		title + "</h1><p>" + html.EscapeString(f.Text()) + "</p></html>\n"))
+}
+
+func (f Failure) head(w http.ResponseWriter, status int, contentType string) {
+	h := w.Header()
+	h.Set("Content-Type", contentType)
+	h.Set("X-Content-Type-Options", "nosniff")
+	if after := table[f.Cause].retryAfter; after > 0 && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
+		h.Set("Retry-After", strconv.Itoa(after))
+	}
+	w.WriteHeader(status)
+}
+
+// marshal encodes v without escaping for HTML: the texts are read by people in
+// terminals. The types it is given cannot fail to encode.
+func marshal(v any) []byte {
+	var b strings.Builder
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return []byte(`{"code":500,"message":"internal error"}`)
+	}
+	return []byte(strings.TrimSuffix(b.String(), "\n"))
+}

@@ -1,0 +1,167 @@
+package handlers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/upstream"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// controlLifecycle is the pool key of control-plane connections: they belong to
+// a role, not to a sandbox.
+const controlLifecycle = "control"
+
+// serveControl carries a call to the role that serves it. Bodies are small JSON
+// and are read whole; an answer is looked at before it is passed on, because
+// ROCK does not always speak E2B.
+func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outcome) Outcome {
+	op := out.Operation
+	if op.SandboxID != "" {
+		if !routing.ValidSandboxID(op.SandboxID) {
+			return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: routing.ErrInvalidSandboxID.Error()})
+		}
+		out.SandboxID = op.SandboxID
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opt.MaxControlBody))
+	if err != nil {
+		out.Err = err
+		return refuse(w, r, out, cause.Failure{Cause: causeOfBody(err)})
+	}
+	if op.Create {
+		if body, err = completeCreate(body, g.opt.DefaultLifetime); err != nil {
+			out.Err = err
+			return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: err.Error()})
+		}
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
+	defer cancel()
+
+	var resp *http.Response
+	for _, cluster := range g.candidates(ctx, op) {
+		if resp != nil {
+			resp.Body.Close()
+		}
+		out.Cluster = cluster.Name
+		resp, out.Upstream, err = g.sendControl(ctx, r, cluster, op, body)
+		if err != nil {
+			out.Err = err
+			return refuse(w, r, out, controlFailure(r.Context(), ctx, err))
+		}
+		if op.SandboxID == "" || resp.StatusCode != http.StatusNotFound {
+			break
+		}
+	}
+	defer resp.Body.Close()
+	return g.answerControl(w, r, resp, out)
+}
+
+// candidates are the clusters that may hold what a call is about. With several,
+// a sandbox is first looked up; a stopped one has no record any more, so after
+// that every cluster is asked until one knows it. A 404 means that nothing was
+// done, so asking on is safe for every call.
+func (g *Gateway) candidates(ctx context.Context, op routing.Operation) []*routing.Cluster {
+	all := g.opt.Clusters
+	if len(all) == 1 {
+		return all
+	}
+	if op.SandboxID == "" {
+		return all[:1]
+	}
+	if route, _, err := g.opt.Routes.Lookup(ctx, op.SandboxID); err == nil {
+		if c := g.clusters[route.Cluster]; c != nil {
+			return []*routing.Cluster{c}
+		}
+	}
+	return all
+}
+
+// sendControl sends a call to one address of its role. Only a failed dial leads
+// to the next address: after that nobody knows what ROCK has done.
+func (g *Gateway) sendControl(ctx context.Context, r *http.Request, cluster *routing.Cluster, op routing.Operation, body []byte) (*http.Response, string, error) {
+	role := cluster.Admin
+	if op.Role == routing.ProxyRole {
+		role = cluster.Proxy
+	}
+	var err error
+	for _, e := range role.Candidates("") {
+		req := outbound(ctx, r, routing.ControlPlane)
+		if op.CreateV2 {
+			req.URL.Opaque = "/sandboxes"
+		}
+		bufferedBody(req, body)
+		address(req, e.Scheme, controlLifecycle, e.Address)
+		var resp *http.Response
+		resp, err = g.opt.Upstream.RoundTrip(req)
+		var dial *upstream.DialError
+		if !errors.As(err, &dial) {
+			if err == nil {
+				role.Dialled(e)
+			}
+			return resp, e.Address, err
+		}
+		if ctx.Err() != nil {
+			return nil, e.Address, err
+		}
+		role.DialFailed(e)
+	}
+	return nil, "", err
+}
+
+// controlFailure is what a call that got no answer is told.
+func controlFailure(client, call context.Context, err error) cause.Failure {
+	var dial *upstream.DialError
+	switch {
+	case client.Err() != nil:
+		return cause.Failure{Cause: cause.ClientGone}
+	case errors.As(err, &dial):
+		return cause.Failure{Cause: cause.ClusterUnreachable}
+	case call.Err() != nil:
+		return cause.Failure{Cause: cause.Deadline, Message: "The service did not answer in time; the outcome of this call is unknown"}
+	default:
+		return cause.Failure{Cause: cause.UpstreamReset, Message: "The connection to the service was lost; the outcome of this call is unknown"}
+	}
+}
+
+// answerControl passes ROCK's answer on if it is E2B's, and converts it if not.
+func (g *Gateway) answerControl(w http.ResponseWriter, r *http.Request, resp *http.Response, out Outcome) Outcome {
+	head, more := peek(resp)
+	g.learn(out.Operation, resp.StatusCode, head)
+	if f, ok := convertControl(out.Operation, resp, head, more); ok {
+		return refuse(w, r, out, f)
+	}
+	endToEnd(w.Header(), resp.Header)
+	w.WriteHeader(resp.StatusCode)
+	if _, err := io.Copy(w, resp.Body); err != nil {
+		out.Err = err
+		out.End = cause.Truncated
+		if r.Context().Err() != nil {
+			out.End = cause.ClientGone
+		}
+		out.Abort = true
+	}
+	return out
+}
+
+// learn keeps the routes true to what a call through this gateway has just
+// changed, so that the caller's next data-plane call sees it.
+func (g *Gateway) learn(op routing.Operation, status int, head []byte) {
+	switch {
+	case op.Create && status == http.StatusCreated:
+		var created struct {
+			SandboxID string `json:"sandboxID"`
+		}
+		if json.Unmarshal(head, &created) == nil && routing.ValidSandboxID(created.SandboxID) {
+			// The id may have been asked for before it existed.
+			g.opt.Routes.Invalidate(created.SandboxID)
+		}
+	case op.Name == "Sandbox.kill" && status == http.StatusNoContent:
+		g.opt.Routes.Forget(op.SandboxID, "")
+	case op.SandboxID != "" && status < 300 && op.Name != "Sandbox.get_info":
+		g.opt.Routes.Invalidate(op.SandboxID)
+	}
+}

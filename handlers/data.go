@@ -1,0 +1,252 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/protocol"
+	"github.com/caddy-e2b/gateway/handlers/upstream"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// dataCall is one data-plane request on its way.
+type dataCall struct {
+	g       *Gateway
+	w       http.ResponseWriter
+	r       *http.Request
+	control *http.ResponseController
+	target  routing.Target
+	route   *routing.Route
+	cluster *routing.Cluster
+	proto   protocol.Protocol
+	out     Outcome
+}
+
+// serveData carries a call to envd, or to what speaks envd's protocol for it.
+func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome) Outcome {
+	target, err := routing.ParseTarget(r.Header)
+	if err != nil {
+		out.Err = err
+		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: err.Error()})
+	}
+	out.SandboxID = target.SandboxID
+	route, source, err := g.opt.Routes.Lookup(r.Context(), target.SandboxID)
+	out.Lookup = source
+	if c := causeOfLookup(r.Context(), route, err); c != cause.OK {
+		out.Err = err
+		return refuse(w, r, out, cause.Failure{Cause: c, SandboxID: target.SandboxID})
+	}
+	c := &dataCall{
+		g: g, w: w, r: r, control: http.NewResponseController(w),
+		target: target, route: route, cluster: g.clusters[route.Cluster],
+		proto: protocolOf(r, out.Operation), out: out,
+	}
+	c.out.Cluster = route.Cluster
+	c.serve()
+	return c.out
+}
+
+// causeOfLookup tells the registry's three answers apart, and a usable route
+// from one that is not. It is cause.OK for a running sandbox.
+func causeOfLookup(ctx context.Context, route *routing.Route, err error) cause.Cause {
+	switch {
+	case errors.Is(err, routing.ErrGone):
+		return cause.SandboxGone
+	case errors.Is(err, routing.ErrMalformed):
+		return cause.RouteUnusable
+	case err != nil && ctx.Err() != nil:
+		return cause.ClientGone
+	case err != nil:
+		return cause.RegistryUnavailable
+	}
+	switch route.State {
+	case routing.StateRunning:
+		return cause.OK
+	case routing.StatePaused:
+		return cause.SandboxPaused
+	case routing.StateStarting:
+		return cause.SandboxStarting
+	case routing.StateDeleted:
+		return cause.SandboxGone
+	default:
+		return cause.RouteUnusable
+	}
+}
+
+func (c *dataCall) serve() {
+	hops, f := c.hops()
+	if f != nil {
+		c.fail(*f)
+		return
+	}
+	req, done, err := c.request()
+	if err != nil {
+		c.fail(cause.Failure{Cause: causeOfBody(err)})
+		return
+	}
+	defer done()
+	resp, err := c.send(req, hops)
+	if err != nil {
+		c.failedToSend(err)
+		return
+	}
+	defer resp.Body.Close()
+	c.answer(resp)
+}
+
+// hop is one address that may be tried.
+type hop struct {
+	scheme, address string
+	endpoint        *routing.Endpoint // nil in mode direct
+}
+
+// hops are the addresses at which the sandbox's service may be reached, in the
+// order in which to try them.
+func (c *dataCall) hops() ([]hop, *cause.Failure) {
+	if c.cluster.Mode == routing.ModeDirect {
+		address, err := c.cluster.DirectAddress(c.route, c.target.Port)
+		switch {
+		case errors.Is(err, routing.ErrPortNotExposed):
+			c.out.Err = err
+			return nil, &cause.Failure{Cause: cause.PortClosed, Port: c.target.Port}
+		case err != nil:
+			c.out.Err = err
+			return nil, &cause.Failure{Cause: cause.RouteUnusable}
+		}
+		return []hop{{scheme: "http", address: address}}, nil
+	}
+	if c.target.Port != routing.EnvdPort {
+		c.out.Err = routing.ErrPortNotExposed
+		return nil, &cause.Failure{Cause: cause.PortClosed, Port: c.target.Port}
+	}
+	candidates := c.cluster.Proxy.Candidates(c.target.SandboxID)
+	hops := make([]hop, len(candidates))
+	for i, e := range candidates {
+		hops[i] = hop{e.Scheme, e.Address, e}
+	}
+	return hops, nil
+}
+
+// request makes the request that is sent on. done must be called when the
+// answer has been relayed.
+func (c *dataCall) request() (req *http.Request, done func(), err error) {
+	ctx, cancel := context.WithCancelCause(c.r.Context())
+	req = outbound(ctx, c.r, routing.DataPlane)
+	// Set, not copied: Connection could have named it.
+	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
+	req.Header[routing.HeaderSandboxPort] = c.r.Header[routing.HeaderSandboxPort]
+	done = func() { cancel(nil) }
+
+	switch n := c.r.ContentLength; {
+	case n == 0:
+		req.Body = http.NoBody
+	case n > 0 && n <= c.g.opt.BufferBody:
+		// Reading a small body first sends it in one packet, and keeps
+		// net/http from cutting a streaming answer that starts while the
+		// server still holds the body (golang/go#40747).
+		b := make([]byte, n)
+		if _, err := io.ReadFull(c.r.Body, b); err != nil {
+			done()
+			return nil, nil, err
+		}
+		bufferedBody(req, b)
+	default:
+		// The answer may begin while the body is still coming; over HTTP/1.1
+		// net/http must be told so, or it eats the body.
+		_ = c.control.EnableFullDuplex()
+		body := &streamedBody{body: c.r.Body}
+		req.Body = body
+		req.ContentLength = n
+		req.Trailer = c.r.Trailer
+		done = func() {
+			cancel(nil)
+			body.finish(c.control)
+		}
+	}
+	return req, done, nil
+}
+
+// causeOfBody is what it means that the request body could not be read: the
+// client stopped sending, or it sent more than the server allows.
+func causeOfBody(err error) cause.Cause {
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		return cause.TooLarge
+	}
+	return cause.ClientGone
+}
+
+// send tries the addresses until one accepts a connection. A request of which
+// a byte was written is never sent again.
+func (c *dataCall) send(req *http.Request, hops []hop) (*http.Response, error) {
+	var err error
+	for _, h := range hops {
+		address(req, h.scheme, c.route.Lifecycle, h.address)
+		c.out.Upstream = h.address
+		var resp *http.Response
+		resp, err = c.g.opt.Upstream.RoundTrip(req)
+		var dial *upstream.DialError
+		if !errors.As(err, &dial) {
+			if h.endpoint != nil && err == nil {
+				c.cluster.Proxy.Dialled(h.endpoint)
+			}
+			return resp, err
+		}
+		if req.Context().Err() != nil {
+			return nil, err
+		}
+		if h.endpoint != nil {
+			c.cluster.Proxy.DialFailed(h.endpoint)
+		}
+		if req.GetBody != nil {
+			req.Body, _ = req.GetBody()
+		}
+	}
+	return nil, err
+}
+
+// failedToSend answers when there is no response at all.
+func (c *dataCall) failedToSend(err error) {
+	c.out.Err = err
+	var dial *upstream.DialError
+	switch {
+	case c.r.Context().Err() != nil:
+		c.fail(cause.Failure{Cause: cause.ClientGone})
+	case errors.As(err, &dial) && c.cluster.Mode == routing.ModeRock:
+		c.fail(cause.Failure{Cause: cause.ClusterUnreachable})
+	case errors.As(err, &dial):
+		if !upstream.Refused(err) {
+			// A machine that is not there at all may have given its address
+			// away; a closed port says nothing about the sandbox.
+			c.g.opt.Routes.Invalidate(c.target.SandboxID)
+		}
+		c.failAfterLook(cause.Failure{Cause: cause.PortClosed, Port: c.target.Port})
+	default:
+		c.failAfterLook(cause.Failure{Cause: cause.UpstreamReset})
+	}
+}
+
+// failAfterLook answers with what the registry says now, if that explains the
+// failure, and with f otherwise.
+func (c *dataCall) failAfterLook(f cause.Failure) {
+	switch now := c.lookAgain(); now {
+	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting:
+		f = cause.Failure{Cause: now}
+	}
+	c.fail(f)
+}
+
+// lookAgain asks the registry afresh. Its bound is the cache's lookup timeout.
+func (c *dataCall) lookAgain() cause.Cause {
+	route, err := c.g.opt.Routes.Fresh(c.r.Context(), c.target.SandboxID)
+	return causeOfLookup(c.r.Context(), route, err)
+}
+
+// fail answers with a failure. Nothing may have been written before.
+func (c *dataCall) fail(f cause.Failure) {
+	f.SandboxID = c.target.SandboxID
+	c.out = refuse(c.w, c.r, c.out, f)
+}

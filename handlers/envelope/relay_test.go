@@ -1,0 +1,207 @@
+package envelope
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func message(s string) []byte { return Append(nil, 0, []byte(s)) }
+func end(s string) []byte     { return Append(nil, FlagEndStream, []byte(s)) }
+
+func join(frames ...[]byte) []byte { return bytes.Join(frames, nil) }
+
+var errReset = errors.New("reset")
+
+// thenReset is b followed by a reset.
+func thenReset(b []byte) io.Reader {
+	return io.MultiReader(bytes.NewReader(b), iotest.ErrReader(errReset))
+}
+
+func relay(src io.Reader, change func(*Relay)) (string, Result) {
+	var dst bytes.Buffer
+	r := Relay{Dst: &dst, Flush: func() error { return nil }, MaxHeld: 64}
+	if change != nil {
+		change(&r)
+	}
+	res := r.Copy(src)
+	return dst.String(), res
+}
+
+// Contract checklist 37 and field report A17.
+func TestAWholeStreamPassesUnchangedHoweverItIsSplit(t *testing.T) {
+	stream := join(message("one"), message(""), message(strings.Repeat("x", 64)), message(strings.Repeat("y", 65)), end(`{}`))
+	for name, src := range map[string]io.Reader{
+		"in one piece":      bytes.NewReader(stream),
+		"byte by byte":      iotest.OneByteReader(bytes.NewReader(stream)),
+		"in halves":         iotest.HalfReader(bytes.NewReader(stream)),
+		"error with data":   iotest.DataErrReader(bytes.NewReader(stream)),
+		"then a reset":      thenReset(stream),
+		"then more garbage": io.MultiReader(bytes.NewReader(stream), strings.NewReader("garbage")),
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, res := relay(src, nil)
+			if got != string(stream) || !res.Ended || res.Messages != 4 || res.ReadErr != nil {
+				t.Fatalf("%q, %+v", got, res)
+			}
+		})
+	}
+}
+
+// Contract checklist 42 to 44, field reports A03 and A05.
+func TestACutLeavesTheClientAtABoundary(t *testing.T) {
+	whole := join(message("one"), message("two"))
+	for cut := range len(message("three")) {
+		part := message("three")[:cut]
+		for _, src := range []io.Reader{thenReset(join(whole, part)), bytes.NewReader(join(whole, part))} {
+			got, res := relay(src, nil)
+			if got != string(whole) || res.Ended || res.Torn || res.ReadErr == nil || string(res.Last) != "two" {
+				t.Fatalf("cut %d: %q, %+v", cut, got, res)
+			}
+		}
+	}
+	if _, res := relay(bytes.NewReader(whole), nil); !errors.Is(res.ReadErr, ErrNoEndStream) {
+		t.Fatalf("%+v", res)
+	}
+	if _, res := relay(thenReset(whole), nil); !errors.Is(res.ReadErr, errReset) {
+		t.Fatalf("%+v", res)
+	}
+}
+
+// Field report A18: a lie about the length costs no memory.
+func TestAFrameLongerThanIsHeldStreamsAndACutInsideItIsTorn(t *testing.T) {
+	huge := binary.BigEndian.AppendUint32([]byte{0}, 0xffffffff)
+	got, res := relay(thenReset(join(message("one"), huge, []byte("some"))), nil)
+	if got != string(join(message("one"), huge, []byte("some"))) || !res.Torn || res.Ended || len(res.Last) != 0 {
+		t.Fatalf("%q, %+v", got, res)
+	}
+	whole := join(message(strings.Repeat("z", 100)), message("after"))
+	got, res = relay(iotest.OneByteReader(thenReset(whole)), nil)
+	if got != string(whole) || res.Torn || string(res.Last) != "after" {
+		t.Fatalf("%q, %+v", got, res)
+	}
+}
+
+// Contract checklist 53.
+func TestFramesTheClientCannotReadEndTheStream(t *testing.T) {
+	for name, frame := range map[string][]byte{
+		"compressed":           Append(nil, 1, []byte("z")),
+		"unknown flag":         Append(nil, 4, []byte("z")),
+		"grpc-web trailers":    Append(nil, 0x80, []byte("z")),
+		"compressed EndStream": Append(nil, 3, []byte("z")),
+		"huge EndStream":       {2, 0xff, 0xff, 0xff, 0xff},
+	} {
+		got, res := relay(bytes.NewReader(join(message("one"), frame)), nil)
+		if got != string(message("one")) || !errors.Is(res.ReadErr, ErrInvalidFrame) || res.Ended {
+			t.Errorf("%s: %q, %+v", name, got, res)
+		}
+	}
+	stream := join(Append(nil, 1, []byte("z")), Append(nil, 3, []byte("z")))
+	got, res := relay(bytes.NewReader(stream), func(r *Relay) { r.Compressed = true })
+	if got != string(stream) || !res.Ended {
+		t.Errorf("compression was agreed on: %q, %+v", got, res)
+	}
+}
+
+func TestEndStreamCanBeReplaced(t *testing.T) {
+	got, res := relay(bytes.NewReader(join(message("one"), end(`{"error":{}}`))), func(r *Relay) {
+		r.EndStream = func(p []byte) []byte { return append([]byte("was "), p...) }
+	})
+	if got != string(join(message("one"), end(`was {"error":{}}`))) || !res.Ended {
+		t.Fatalf("%q, %+v", got, res)
+	}
+}
+
+func TestEveryBatchIsFlushedBeforeTheNextRead(t *testing.T) {
+	var dst bytes.Buffer
+	flushed := 0
+	frames := [][]byte{message("one"), message("two"), end("{}")}
+	next := 0
+	src := readerFunc(func(p []byte) (int, error) {
+		if flushed != dst.Len() {
+			t.Fatalf("read %d with %d of %d bytes flushed", next, flushed, dst.Len())
+		}
+		next++
+		return copy(p, frames[next-1]), nil
+	})
+	r := Relay{Dst: &dst, MaxHeld: 64, Flush: func() error { flushed = dst.Len(); return nil }}
+	if res := r.Copy(src); !res.Ended || next != 3 {
+		t.Fatalf("%+v after %d reads", res, next)
+	}
+}
+
+type readerFunc func([]byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+func TestAClientThatFailsEndsTheRelay(t *testing.T) {
+	for name, r := range map[string]Relay{
+		"write": {Dst: writerFunc(func([]byte) (int, error) { return 0, errReset }), Flush: func() error { return nil }},
+		"flush": {Dst: io.Discard, Flush: func() error { return errReset }},
+	} {
+		if res := r.Copy(bytes.NewReader(join(message("one"), end("{}")))); res.WriteErr == nil || res.ReadErr != nil {
+			t.Errorf("%s: %+v", name, res)
+		}
+	}
+}
+
+type writerFunc func([]byte) (int, error)
+
+func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+
+// FuzzRelay holds the relay against a plain reading of the format: whatever
+// arrives, in whatever pieces, the client gets the longest run of whole frames,
+// and never a byte after EndStream.
+func FuzzRelay(f *testing.F) {
+	f.Add(join(message("one"), end("{}")), uint8(1))
+	f.Add(join(message("one"), []byte{0, 0, 0, 0, 9, 1}), uint8(3))
+	f.Add([]byte{0, 0xff, 0xff, 0xff, 0xff, 1, 2, 3}, uint8(2))
+	f.Add(join(message(strings.Repeat("a", 70)), Append(nil, 1, nil)), uint8(7))
+	f.Fuzz(func(t *testing.T, stream []byte, piece uint8) {
+		src := readerFunc(func() func(p []byte) (int, error) {
+			rest := stream
+			return func(p []byte) (int, error) {
+				if len(rest) == 0 {
+					return 0, io.EOF
+				}
+				n := copy(p, rest[:min(len(rest), int(piece)+1)])
+				rest = rest[n:]
+				return n, nil
+			}
+		}())
+		got, res := relay(src, nil)
+		want, ended, torn := reference(stream, 64)
+		if got != string(want) || res.Ended != ended || res.Torn != torn {
+			t.Fatalf("got %q ended %v torn %v, want %q ended %v torn %v", got, res.Ended, res.Torn, want, ended, torn)
+		}
+	})
+}
+
+// reference reads a stream that is all there.
+func reference(stream []byte, maxHeld int) (forwarded []byte, ended, torn bool) {
+	pos := 0
+	for len(stream)-pos >= PrefixSize {
+		flags, size := stream[pos], int(binary.BigEndian.Uint32(stream[pos+1:]))+PrefixSize
+		if flags != 0 && flags != FlagEndStream {
+			break
+		}
+		if flags == FlagEndStream && size > maxHeld+PrefixSize {
+			break
+		}
+		if len(stream)-pos < size {
+			if size > maxHeld+PrefixSize {
+				return stream, false, true
+			}
+			break
+		}
+		if flags == FlagEndStream {
+			return stream[:pos+size], true, false
+		}
+		pos += size
+	}
+	return stream[:pos], false, false
+}

@@ -1,0 +1,150 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-e2b/gateway/auth"
+	"github.com/caddy-e2b/gateway/handlers/upstream"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// hopByHop are the headers that end at each hop (RFC 9110 section 7.6.1, and
+// the older names that software still sends).
+var hopByHop = map[string]bool{
+	"Connection":          true,
+	"Proxy-Connection":    true,
+	"Keep-Alive":          true,
+	"Proxy-Authenticate":  true,
+	"Proxy-Authorization": true,
+	"Te":                  true,
+	"Trailer":             true,
+	"Transfer-Encoding":   true,
+	"Upgrade":             true,
+	// A CGI program would take it for its proxy (httpoxy).
+	"Proxy": true,
+}
+
+// endToEnd copies the headers of src that go on to the next hop into dst,
+// replacing what dst has under the same name, so that Date and Server are not
+// doubled.
+func endToEnd(dst, src http.Header) {
+	named := connectionNames(src)
+	for name, values := range src {
+		if hopByHop[name] || named[name] {
+			continue
+		}
+		dst[name] = values
+	}
+}
+
+// connectionNames are the headers that Connection declares to end here.
+func connectionNames(h http.Header) map[string]bool {
+	var named map[string]bool
+	for _, line := range h["Connection"] {
+		for token := range strings.SplitSeq(line, ",") {
+			if token = textproto.TrimString(token); token != "" {
+				if named == nil {
+					named = map[string]bool{}
+				}
+				named[textproto.CanonicalMIMEHeaderKey(token)] = true
+			}
+		}
+	}
+	return named
+}
+
+// outbound makes the request that is sent on for r. The path, the query and the
+// Host stay as they came, to the byte. The body must be set by the caller.
+func outbound(ctx context.Context, r *http.Request, plane routing.Plane) *http.Request {
+	out := (&http.Request{
+		Method:     r.Method,
+		URL:        exactURL(r),
+		Proto:      "HTTP/1.1",
+		ProtoMajor: 1,
+		ProtoMinor: 1,
+		Header:     make(http.Header, len(r.Header)+1),
+		Host:       r.Host,
+	}).WithContext(ctx)
+	endToEnd(out.Header, r.Header)
+	if plane == routing.DataPlane {
+		auth.StripControlCredentials(out.Header)
+	}
+	if _, ok := out.Header["User-Agent"]; !ok {
+		// net/http would put its own name here.
+		out.Header["User-Agent"] = []string{""}
+	}
+	return out
+}
+
+// exactURL keeps the request target as the client wrote it. net/url may encode
+// a path differently than the client did; an opaque URL is sent as it is.
+func exactURL(r *http.Request) *url.URL {
+	target := r.RequestURI
+	if len(target) == 0 || target[0] != '/' || strings.HasPrefix(target, "//") {
+		// Absolute form, or a request that never was on a wire.
+		u := *r.URL
+		u.Scheme, u.Host, u.User = "", "", nil
+		return &u
+	}
+	path, query, has := strings.Cut(target, "?")
+	return &url.URL{Opaque: path, RawQuery: query, ForceQuery: has && query == ""}
+}
+
+// address points a request at an endpoint.
+func address(out *http.Request, scheme, lifecycle, hostport string) {
+	out.URL.Scheme = scheme
+	out.URL.Host = upstream.Host(lifecycle, hostport)
+}
+
+// bufferedBody makes b the body of out. It is small, so the request goes out
+// in one piece, and it can be given to another address when dialling fails.
+func bufferedBody(out *http.Request, b []byte) {
+	// The client has been told to go on already.
+	delete(out.Header, "Expect")
+	out.ContentLength = int64(len(b))
+	if len(b) == 0 {
+		out.Body = http.NoBody
+		return
+	}
+	out.Body = io.NopCloser(bytes.NewReader(b))
+	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
+}
+
+// streamedBody is a request body that is passed on while it arrives. Whoever
+// sends it may close it as often as it likes; only finish ends it.
+type streamedBody struct {
+	body io.ReadCloser
+	read atomic.Bool // to its end
+}
+
+func (s *streamedBody) Read(p []byte) (int, error) {
+	n, err := s.body.Read(p)
+	if err == io.EOF {
+		s.read.Store(true)
+	}
+	return n, err
+}
+
+func (s *streamedBody) Close() error { return nil }
+
+// abandonedBodyGrace is how long a client may go on sending a body that nobody
+// wants, so that it gets to read the answer before the connection ends.
+const abandonedBodyGrace = time.Second
+
+// finish ends the body. Nobody reads it afterwards, as net/http demands of a
+// handler that returns.
+func (s *streamedBody) finish(control *http.ResponseController) {
+	if !s.read.Load() {
+		// A read that waits for a silent client holds the body's lock.
+		_ = control.SetReadDeadline(time.Now().Add(abandonedBodyGrace))
+	}
+	s.body.Close()
+}

@@ -1,0 +1,89 @@
+package handlers
+
+import (
+	"net/http"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/protocol"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// Planes is a set of planes that a site serves.
+type Planes uint8
+
+// The planes of the E2B API.
+const (
+	Control Planes = 1 << iota
+	Data
+	Both = Control | Data
+)
+
+func (p Planes) has(plane routing.Plane) bool {
+	switch plane {
+	case routing.ControlPlane:
+		return p&Control != 0
+	case routing.DataPlane:
+		return p&Data != 0
+	default:
+		return false
+	}
+}
+
+// ServeHTTP serves both planes.
+func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if out := g.Serve(w, r, Both); out.Abort {
+		panic(http.ErrAbortHandler)
+	}
+}
+
+// Serve answers r, always: a path that is no call of the given planes gets a
+// 404 in E2B's shape. When Outcome.Abort is set the caller must end with
+// panic(http.ErrAbortHandler), after it has logged what it wants to log: the
+// answer was cut and only a broken transport can tell the client.
+func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes) Outcome {
+	op := routing.Classify(r.Method, r.URL.Path)
+	out := Outcome{Operation: op}
+	switch {
+	case planes&Data != 0 && routing.Reserved(r.URL.Path):
+		return refuse(w, r, out, cause.Failure{Cause: cause.Reserved, Path: r.URL.Path})
+	case !planes.has(op.Plane):
+		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
+	case op.Plane == routing.ControlPlane:
+		return g.serveControl(w, r, out)
+	default:
+		return g.serveData(w, r, out)
+	}
+}
+
+// refuse answers with a failure that was known before anything was sent on.
+func refuse(w http.ResponseWriter, r *http.Request, out Outcome, f cause.Failure) Outcome {
+	out.End = f.Cause
+	if f.Cause == cause.ClientGone {
+		return out
+	}
+	if out.Operation.Name == healthCall {
+		f.WriteHealth(w)
+		return out
+	}
+	f.Write(w, protocolOf(r, out.Operation), r.Header.Get("Content-Type"))
+	return out
+}
+
+// Names of the calls that need a rule of their own (routing.Classify).
+const (
+	healthCall = "health"
+	filesCall  = "files"
+)
+
+// protocolOf is the protocol in which a failure of the call must be told. Only
+// the path of an RPC makes an RPC: /files takes any content type.
+func protocolOf(r *http.Request, op routing.Operation) protocol.Protocol {
+	switch {
+	case op.Plane == routing.ControlPlane:
+		return protocol.Plain
+	case op.Plane == routing.DataPlane && op.Name != healthCall && op.Name != filesCall:
+		return protocol.OfRPC(r)
+	default:
+		return protocol.OfPage(r)
+	}
+}

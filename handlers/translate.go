@@ -1,0 +1,266 @@
+package handlers
+
+import (
+	"bytes"
+	"encoding/json"
+	"io"
+	"net/http"
+	"regexp"
+	"strings"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/protocol"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// maxErrorBody is how much of an error answer is read to understand it, in
+// bytes. A longer one is passed on unread.
+const maxErrorBody = 64 << 10
+
+// translate looks at an answer that the SDKs would read wrongly. It returns the
+// failure to answer instead, or false when the answer is right as it is. The
+// body of resp can still be read from its first byte.
+//
+// An answer that the registry does not contradict is never rewritten; what is
+// no answer in the protocol of the call is always converted.
+func (c *dataCall) translate(resp *http.Response) (cause.Failure, bool) {
+	stream := c.proto == protocol.ConnectStream
+	if resp.StatusCode == http.StatusOK && stream {
+		return c.checkStreamType(resp)
+	}
+	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+		// FastAPI redirects paths it almost knows. No SDK expects that here,
+		// and the target names an internal host.
+		return cause.Failure{Cause: cause.NotOffered, Message: c.notOffered()}, true
+	}
+	if resp.StatusCode < 300 {
+		return cause.Failure{}, false
+	}
+	e := readUpstreamError(resp)
+	if c.out.Operation.Name == healthCall {
+		return c.translateHealth()
+	}
+	rock := c.cluster.Mode == routing.ModeRock
+	switch {
+	case rock && !e.fromFramework && claimsUnreachable(resp.StatusCode, e):
+		return c.checkClaim(e)
+	case rock && e.fromFramework, stream && e.fromFramework:
+		return c.convertFrameworkError(resp.StatusCode)
+	case stream:
+		// JS does not read the body of such an answer, and the Pythons read it
+		// each in its own way: say it in the protocol.
+		return cause.Failure{Cause: cause.UpstreamInvalid, Code: e.connectCode(resp.StatusCode), Message: safeText(e.Message)}, true
+	default:
+		return cause.Failure{}, false
+	}
+}
+
+// checkStreamType refuses an answer to a streaming call that is no stream.
+func (c *dataCall) checkStreamType(resp *http.Response) (cause.Failure, bool) {
+	want := c.r.Header.Get("Content-Type")
+	if protocol.MediaType(resp.Header.Get("Content-Type")) != protocol.MediaType(want) {
+		return cause.Failure{Cause: cause.UpstreamInvalid}, true
+	}
+	// Newer SDKs compare the whole value.
+	resp.Header["Content-Type"] = []string{protocol.MediaType(want)}
+	return cause.Failure{}, false
+}
+
+// translateHealth answers /health. ROCK says 502 both for a sandbox that does
+// not run and for one whose record it failed to read, so the registry is asked.
+func (c *dataCall) translateHealth() (cause.Failure, bool) {
+	switch now := c.lookAgain(); now {
+	case cause.OK:
+		return cause.Failure{Cause: cause.UpstreamUnavailable}, true
+	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting:
+		return cause.Failure{Cause: now}, true
+	case cause.ClientGone:
+		return cause.Failure{Cause: now}, true
+	default:
+		return cause.Failure{Cause: cause.RegistryUnavailable}, true
+	}
+}
+
+// convertFrameworkError gives FastAPI's own answers the shape of the call.
+func (c *dataCall) convertFrameworkError(status int) (cause.Failure, bool) {
+	switch status {
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return cause.Failure{Cause: cause.NotOffered, Message: c.notOffered()}, true
+	case http.StatusUnprocessableEntity, http.StatusBadRequest:
+		return cause.Failure{Cause: cause.BadRequest}, true
+	default:
+		return cause.Failure{Cause: cause.UpstreamInvalid}, true
+	}
+}
+
+func (c *dataCall) notOffered() string {
+	return c.out.Operation.Name + " is not offered by this deployment"
+}
+
+// notRunning is how ROCK says, in every answer of its data plane, that it does
+// not find the sandbox running. It comes with the code and the status of a
+// missing file.
+const notRunning = "sandbox is not running"
+
+// claimsUnreachable reports an answer of ROCK that speaks of the sandbox and
+// not of the call.
+func claimsUnreachable(status int, e upstreamError) bool {
+	switch {
+	case strings.Contains(e.Message, notRunning):
+		return true
+	case e.Code == "unavailable":
+		return true
+	default:
+		return status == http.StatusBadGateway || status == http.StatusServiceUnavailable
+	}
+}
+
+// checkClaim holds ROCK's word that a sandbox does not run, or cannot be
+// reached, against the registry.
+func (c *dataCall) checkClaim(e upstreamError) (cause.Failure, bool) {
+	switch now := c.lookAgain(); now {
+	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
+		return cause.Failure{Cause: now}, true
+	case cause.OK:
+		return cause.Failure{Cause: cause.UpstreamUnavailable, Message: keep(cause.UpstreamUnavailable, c.target.SandboxID, e.Message)}, true
+	default:
+		return cause.Failure{Cause: cause.RegistryUnavailable}, true
+	}
+}
+
+// translateEndStream is checkClaim for a stream that was already under way.
+func (c *dataCall) translateEndStream(payload []byte) []byte {
+	if c.cluster.Mode != routing.ModeRock {
+		return payload
+	}
+	var end struct {
+		Error *upstreamError `json:"error"`
+	}
+	if json.Unmarshal(payload, &end) != nil || end.Error == nil {
+		return payload
+	}
+	if !claimsUnreachable(http.StatusOK, *end.Error) {
+		return payload
+	}
+	f, _ := c.checkClaim(*end.Error)
+	f.SandboxID = c.target.SandboxID
+	c.out.End = f.Cause
+	return f.EndStream()
+}
+
+// keep joins the table's text and the upstream's own.
+func keep(cc cause.Cause, sandboxID, upstreamText string) string {
+	text := cause.Failure{Cause: cc, SandboxID: sandboxID}.Text()
+	if t := safeText(upstreamText); t != "" {
+		text += " (" + t + ")"
+	}
+	return text
+}
+
+// upstreamError is an error as ROCK or envd writes it.
+type upstreamError struct {
+	// Code is Connect's string code, or "" when it was a number.
+	Code    string
+	Message string
+	// shaped: it is an object with a code and a message.
+	shaped bool
+	// fromFramework: it is what FastAPI or a web server in between says on
+	// its own: {"detail":…}, HTML, plain text.
+	fromFramework bool
+}
+
+// UnmarshalJSON accepts both kinds of code.
+func (e *upstreamError) UnmarshalJSON(b []byte) error {
+	var raw struct {
+		Code    json.RawMessage `json:"code"`
+		Message *string         `json:"message"`
+	}
+	if err := json.Unmarshal(b, &raw); err != nil {
+		return err
+	}
+	_ = json.Unmarshal(raw.Code, &e.Code)
+	if raw.Message != nil {
+		e.Message = *raw.Message
+	}
+	e.shaped = raw.Code != nil && raw.Message != nil
+	return nil
+}
+
+// connectCode is the code to tell in a stream: the upstream's own, or the one
+// its status stands for (Connect protocol, "Error Codes").
+func (e upstreamError) connectCode(status int) string {
+	if e.Code != "" {
+		return e.Code
+	}
+	switch status {
+	case http.StatusBadRequest:
+		return "invalid_argument"
+	case http.StatusUnauthorized:
+		return "unauthenticated"
+	case http.StatusForbidden:
+		return "permission_denied"
+	case http.StatusNotFound:
+		return "not_found"
+	case http.StatusConflict:
+		return "already_exists"
+	case http.StatusTooManyRequests:
+		return "resource_exhausted"
+	case http.StatusNotImplemented:
+		return "unimplemented"
+	case http.StatusGatewayTimeout:
+		return "deadline_exceeded"
+	default:
+		return "internal"
+	}
+}
+
+// readUpstreamError reads the body of an error answer and puts it back.
+func readUpstreamError(resp *http.Response) upstreamError {
+	head, rest := peek(resp)
+	if rest {
+		return upstreamError{fromFramework: !isJSON(resp)}
+	}
+	var e upstreamError
+	if !isJSON(resp) || json.Unmarshal(head, &e) != nil || !e.shaped {
+		e.fromFramework = true
+	}
+	return e
+}
+
+func isJSON(resp *http.Response) bool {
+	t := protocol.MediaType(resp.Header.Get("Content-Type"))
+	return t == "application/json" || strings.HasSuffix(t, "+json")
+}
+
+// peek reads up to maxErrorBody bytes of the body and puts them back. more
+// reports that the body is longer, or could not be read to its end.
+func peek(resp *http.Response) (head []byte, more bool) {
+	head, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody+1))
+	body := resp.Body
+	var tail io.Reader = body
+	if err != nil {
+		tail = failed{err}
+	}
+	resp.Body = struct {
+		io.Reader
+		io.Closer
+	}{io.MultiReader(bytes.NewReader(head), tail), body}
+	return head, err != nil || len(head) > maxErrorBody
+}
+
+// failed is a reader that has failed.
+type failed struct{ err error }
+
+func (f failed) Read([]byte) (int, error) { return 0, f.err }
+
+// internals is what must not be shown to a client: addresses, URLs, traces.
+var internals = regexp.MustCompile(`(?i)\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]+\]|\b[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){3,}\b|\w+://|\w:\d{2,5}\b|traceback|\bfile "`)
+
+// safeText is an upstream's text if it can be shown to a client, and "" if it
+// names something internal.
+func safeText(s string) string {
+	if len(s) > 2000 || internals.MatchString(s) {
+		return ""
+	}
+	return s
+}

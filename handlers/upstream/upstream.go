@@ -1,0 +1,174 @@
+// Package upstream is the client side of a proxied request: it dials, pools
+// connections by the life of a sandbox, and sends each request at most once.
+//
+// It knows addresses and bytes. Which address, and what an error means to a
+// client, is decided elsewhere.
+package upstream
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Config tunes a [Transport]. Zero values mean the defaults.
+type Config struct {
+	// DialTimeout bounds one connection attempt, TLS included. Default: 3s.
+	DialTimeout time.Duration
+	// IdleTimeout is how long an unused connection is kept. It must be below
+	// the idle limit of the next hop, or a request meets a connection that is
+	// being closed: ROCK closes after 30s. Default: 25s.
+	IdleTimeout time.Duration
+	// MaxIdlePerLifecycle is how many unused connections are kept for one
+	// life of a sandbox at one address. Default: 32.
+	MaxIdlePerLifecycle int
+	// MaxIdle is how many unused connections are kept in all. Default: 8192.
+	MaxIdle int
+	// KeepAlive is the interval of TCP keepalive probes. Default: 15s.
+	KeepAlive time.Duration
+	// TLS is used for https upstreams. Default: the system's roots.
+	TLS *tls.Config
+}
+
+// DialError says that no connection could be made, so not a byte of the
+// request was written: it may be sent to another address.
+type DialError struct{ Err error }
+
+func (e *DialError) Error() string { return "dial: " + e.Err.Error() }
+func (e *DialError) Unwrap() error { return e.Err }
+
+// Transport is an HTTP/1.1 client for sandboxes. It never looks at proxy
+// settings of the environment, never asks for or undoes compression, and never
+// sends a request of which a byte was written a second time.
+type Transport struct {
+	t           *http.Transport
+	dialer      net.Dialer
+	dialTimeout time.Duration
+	tls         *tls.Config
+}
+
+// New makes a Transport.
+func New(c Config) *Transport {
+	t := &Transport{
+		dialTimeout: or(c.DialTimeout, 3*time.Second),
+		tls:         c.TLS,
+	}
+	keepAlive := or(c.KeepAlive, 15*time.Second)
+	t.dialer = net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: 3}}
+	t.t = &http.Transport{
+		Proxy:               nil,
+		DialContext:         t.dial,
+		DialTLSContext:      t.dialTLS,
+		DisableCompression:  true,
+		MaxIdleConns:        or(c.MaxIdle, 8192),
+		MaxIdleConnsPerHost: or(c.MaxIdlePerLifecycle, 32),
+		IdleConnTimeout:     or(c.IdleTimeout, 25*time.Second),
+		// A body that waits for "100 Continue" is sent after this time all the
+		// same (RFC 9110 section 10.1.1 allows both).
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+		WriteBufferSize:        16 << 10,
+		ReadBufferSize:         16 << 10,
+		// An empty map keeps HTTP/2 off: one connection for many sandboxes
+		// would let one reset end all of their streams.
+		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
+	}
+	return t
+}
+
+func or[T comparable](v, def T) T {
+	var zero T
+	if v == zero {
+		return def
+	}
+	return v
+}
+
+// RoundTrip sends a request whose URL.Host was made by [Host].
+func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	return t.t.RoundTrip(once(r))
+}
+
+// CloseIdle closes the connections that are not in use.
+func (t *Transport) CloseIdle() { t.t.CloseIdleConnections() }
+
+// once makes net/http send r at most once. http.Transport repeats GET, HEAD,
+// OPTIONS and TRACE that have no body or can rewind it, and anything with an
+// Idempotency-Key, when a reused connection ends before the first byte of the
+// answer, although the next hop may have acted on it (Request.isReplayable).
+// The marks by which it decides are taken away from a copy of r; what goes over
+// the wire stays the same.
+func once(r *http.Request) *http.Request {
+	c := *r
+	switch r.Method {
+	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		c.GetBody = nil
+		if r.Body == nil || r.Body == http.NoBody {
+			c.Body = emptyBody{}
+		}
+	}
+	for _, name := range []string{"Idempotency-Key", "X-Idempotency-Key"} {
+		if v, ok := r.Header[name]; ok {
+			c.Header = c.Header.Clone()
+			delete(c.Header, name)
+			c.Header[strings.ToLower(name)] = v
+		}
+	}
+	return &c
+}
+
+// emptyBody is a body that net/http does not know to be empty until it has
+// read it. It then sends none.
+type emptyBody struct{}
+
+func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
+func (emptyBody) Close() error             { return nil }
+
+func (t *Transport) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	ctx, cancel := context.WithTimeout(ctx, t.dialTimeout)
+	defer cancel()
+	address, err := splitHost(addr)
+	if err != nil {
+		return nil, &DialError{err}
+	}
+	conn, err := t.dialer.DialContext(ctx, network, address)
+	if err != nil {
+		return nil, &DialError{err}
+	}
+	return conn, nil
+}
+
+func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	raw, err := t.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	cfg := &tls.Config{}
+	if t.tls != nil {
+		cfg = t.tls.Clone()
+	}
+	if cfg.ServerName == "" {
+		// The name in the certificate is the real host's, not the pool key's.
+		address, _ := splitHost(addr)
+		cfg.ServerName, _, _ = net.SplitHostPort(address)
+	}
+	ctx, cancel := context.WithTimeout(ctx, t.dialTimeout)
+	defer cancel()
+	conn := tls.Client(raw, cfg)
+	if err := conn.HandshakeContext(ctx); err != nil {
+		raw.Close()
+		return nil, &DialError{fmt.Errorf("TLS: %w", err)}
+	}
+	return conn, nil
+}
+
+// Refused reports a dial error that came from a machine that is up: nothing
+// listens on the port. It says nothing about the sandbox's other ports.
+func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }

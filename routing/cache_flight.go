@@ -1,0 +1,199 @@
+package routing
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// flight is one lookup on its way, shared by everybody who needs its answer.
+type flight struct {
+	sandboxID string
+	// after is an unfinished lookup of the same sandbox that this one follows.
+	after *flight
+
+	// Under Cache.mu:
+	asked    bool // the question was put; until then the answer is still to be made
+	outdated bool // something newer is known than the question
+	over     bool
+	epoch    uint64
+	askedAt  int64
+
+	done  chan struct{} // closed when route and err are set
+	route *Route
+	err   error
+}
+
+var errClosed = fmt.Errorf("%w: the cache is closed", ErrUnavailable)
+
+// acceptance says which lookups in progress a caller may share.
+type acceptance uint8
+
+const (
+	// acceptRunning: any, but for those that something newer is known of.
+	acceptRunning acceptance = iota
+	// acceptUnasked: only one that has not put its question yet.
+	acceptUnasked
+)
+
+// join returns a lookup of the sandbox to wait for, in progress or started
+// here. For acceptRunning it may return an entry instead, when one was stored
+// since the caller looked. The error is an ErrUnavailable: nothing was asked.
+func (c *Cache) join(sandboxID string, accept acceptance) (*flight, *entry, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	now := c.now()
+	epoch := c.epoch.Load()
+	if accept == acceptRunning {
+		if e := c.load(sandboxID); e != nil && e.epoch == epoch && now < e.expires {
+			c.count.coalesced.Add(1)
+			return nil, e, nil
+		}
+	}
+
+	var latest *flight
+	if running := c.flights[sandboxID]; len(running) > 0 {
+		latest = running[len(running)-1]
+		current := !latest.outdated && latest.epoch == epoch
+		if !latest.asked || accept == acceptRunning && current {
+			c.count.coalesced.Add(1)
+			return latest, nil, nil
+		}
+	}
+
+	if c.ctx.Err() != nil {
+		return nil, nil, errClosed
+	}
+	if err := c.health.refuse(now); err != nil {
+		c.count.refused.Add(1)
+		return nil, nil, err
+	}
+	f := &flight{sandboxID: strings.Clone(sandboxID), after: latest, done: make(chan struct{})}
+	c.flights[f.sandboxID] = append(c.flights[f.sandboxID], f)
+	ctx, cancel := context.WithTimeout(c.ctx, c.opt.LookupTimeout)
+	go c.fly(ctx, cancel, f)
+	return f, nil, nil
+}
+
+// fly asks the registry once and finishes f, at its deadline at the latest.
+// It may itself live longer, in a registry that ignores its context.
+func (c *Cache) fly(ctx context.Context, cancel context.CancelFunc, f *flight) {
+	defer cancel()
+	// A registry that keeps to its contract has returned before this fires.
+	watchdog := time.AfterFunc(c.opt.LookupTimeout+c.opt.LookupTimeout/10, func() {
+		c.finish(f, nil, fmt.Errorf("%w: no answer within %v", ErrUnavailable, c.opt.LookupTimeout))
+	})
+	defer watchdog.Stop()
+
+	if f.after != nil {
+		c.follow(ctx, f.after)
+		f.after = nil
+	}
+	select {
+	case c.places <- struct{}{}:
+		defer func() { <-c.places }()
+	case <-ctx.Done():
+		err := fmt.Errorf("%w: %d lookups are in progress already", ErrUnavailable, cap(c.places))
+		if c.ctx.Err() != nil {
+			err = errClosed
+		}
+		c.finish(f, nil, err)
+		return
+	}
+	if !c.ask(ctx, f) {
+		return
+	}
+	route, err := c.reg.Lookup(ctx, f.sandboxID)
+	if err != nil {
+		route = nil
+	} else if route == nil {
+		err = fmt.Errorf("%w: it is empty", ErrMalformed)
+	}
+	c.finish(f, route, err)
+}
+
+// follow waits for an earlier lookup of the same sandbox, but not for ever: it
+// may be stuck on a dead connection, and a second one may not be.
+func (c *Cache) follow(ctx context.Context, earlier *flight) {
+	timer := time.NewTimer(c.opt.Patience)
+	defer timer.Stop()
+	select {
+	case <-earlier.done:
+	case <-timer.C:
+	case <-ctx.Done():
+	}
+}
+
+// ask marks the moment in which the question is put: from now on an
+// invalidation outdates the answer. It reports whether to go on.
+func (c *Cache) ask(ctx context.Context, f *flight) bool {
+	c.mu.Lock()
+	if ctx.Err() != nil || f.over {
+		c.mu.Unlock()
+		c.finish(f, nil, fmt.Errorf("%w: %w before the registry was asked", ErrUnavailable, context.DeadlineExceeded))
+		return false
+	}
+	f.asked = true
+	f.epoch = c.epoch.Load()
+	f.askedAt = c.now()
+	c.mu.Unlock()
+	c.count.lookups.Add(1)
+	return true
+}
+
+// finish publishes an answer and remembers it if it is one and nothing newer
+// is known. Only the first call for a flight counts.
+func (c *Cache) finish(f *flight, route *Route, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if f.over {
+		c.count.fenced.Add(1)
+		return
+	}
+	f.over = true
+	now := c.now()
+	if e := c.load(f.sandboxID); route != nil && e != nil && e.forgotten != "" &&
+		e.forgotten == route.Lifecycle && now < e.expires {
+		route, err = nil, ErrGone // the record of a sandbox that we know is deleted
+		f.outdated = true
+	}
+	known := err == nil || errors.Is(err, ErrGone)
+	earlier := c.leave(f)
+	switch {
+	case !known:
+		c.count.failed(err, now)
+		if e := c.load(f.sandboxID); e != nil {
+			e.failed.Store(max(now, 1))
+		}
+	case f.outdated || f.epoch != c.epoch.Load():
+		c.count.fenced.Add(1)
+	default:
+		c.store(f.sandboxID, route, "", f.epoch, f.askedAt)
+		for _, old := range earlier {
+			old.outdated = true
+		}
+	}
+	if known {
+		c.count.answered(err)
+	}
+	c.health.report(now, err, c.opt.LookupTimeout)
+	f.route, f.err = route, err
+	close(f.done)
+}
+
+// leave takes f off the list of its sandbox and returns those that put their
+// question before it.
+func (c *Cache) leave(f *flight) []*flight {
+	running := c.flights[f.sandboxID]
+	i := slices.Index(running, f)
+	running = slices.Delete(running, i, i+1)
+	if len(running) == 0 {
+		delete(c.flights, f.sandboxID)
+		return nil
+	}
+	c.flights[f.sandboxID] = running
+	return running[:i]
+}

@@ -1,0 +1,63 @@
+package routing
+
+import (
+	"errors"
+	"fmt"
+	"sync/atomic"
+	"time"
+)
+
+const (
+	// failuresInARow without one answer in between mean that the registry is
+	// failing, and not one record or one shard of it.
+	failuresInARow = 3
+	// probePause is the time between two lookups that a failing registry gets
+	// to show that it is back: four a second, whatever the load.
+	probePause = 250 * time.Millisecond
+	// retryPause is the time after a failed lookup in which a sandbox's last
+	// known route is served without waiting for another one.
+	retryPause = time.Second
+)
+
+// health notices that a registry answers nobody, so that callers need not find
+// out one by one, each for the whole of LookupTimeout. An answer of any kind,
+// a malformed record included, ends it.
+type health struct {
+	failures  atomic.Int32
+	until     atomic.Int64 // when a failure is too old to say anything
+	nextProbe atomic.Int64
+}
+
+// errRefused is what a caller gets for whom a failing registry is not asked.
+var errRefused = fmt.Errorf("%w: its last lookups failed", ErrUnavailable)
+
+func (h *health) failing(now int64) bool {
+	return h.failures.Load() >= failuresInARow && now < h.until.Load()
+}
+
+// refuse returns an error when the registry is failing and it is not yet time
+// for another probe. A nil error is a permission to ask.
+func (h *health) refuse(now int64) error {
+	if !h.failing(now) {
+		return nil
+	}
+	next := h.nextProbe.Load()
+	if now < next || !h.nextProbe.CompareAndSwap(next, now+int64(probePause)) {
+		return errRefused
+	}
+	return nil
+}
+
+// report takes note of how a lookup ended.
+func (h *health) report(now int64, err error, timeout time.Duration) {
+	if err == nil || errors.Is(err, ErrGone) || errors.Is(err, ErrMalformed) {
+		h.failures.Store(0)
+		return
+	}
+	h.until.Store(now + int64(timeout) + int64(retryPause))
+	if h.failures.Load() < failuresInARow {
+		if h.failures.Add(1) == failuresInARow {
+			h.nextProbe.Store(now + int64(probePause))
+		}
+	}
+}
