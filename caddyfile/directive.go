@@ -6,8 +6,8 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
 
-// ParseDirective reads the directive, whose matcher is already taken off, with
-// the dispenser at the directive's name. Syntax:
+// ParseDirective reads the directive, whose matcher is already taken off.
+// Syntax:
 //
 //	e2b [<matcher>] [control|data]
 //
@@ -15,6 +15,7 @@ import (
 // belongs to. There is no block: whatever can be set is shared by all sites
 // and stands in the global option.
 func ParseDirective(d *caddyfile.Dispenser) (*HandlerConfig, error) {
+	d.Next() // the directive's own name
 	h := new(HandlerConfig)
 	if d.NextArg() {
 		h.Plane = d.Val()
