@@ -1,0 +1,153 @@
+package e2bcaddyfile
+
+import (
+	"encoding/json"
+
+	"github.com/caddyserver/caddy/v2"
+)
+
+// Config is the configuration of the app "e2b": everything that its handlers
+// share. The smallest useful one is a cluster with its two addresses:
+//
+//	{"clusters": [{"name": "default",
+//	  "admin": ["http://rock-admin:8080"],
+//	  "proxy": ["http://rock-proxy:8081"]}]}
+//
+// Durations are numbers of nanoseconds or strings such as "1m30s". A duration
+// or size that is zero or missing has its default. Strings that name an
+// address, a file or a secret may hold placeholders ({env.NAME},
+// {file./path}); they are expanded when the config is loaded, so that neither
+// the file nor the output of "adapt" holds the secret.
+type Config struct {
+	// Clusters are the ROCK deployments behind the gateway, at least one. New
+	// sandboxes are created in the first.
+	Clusters []*ClusterConfig `json:"clusters,omitempty"`
+
+	// RegistryRaw is the registry of a cluster that names none itself.
+	// Default: {"backend": "control"}, which asks the cluster's admin role
+	// about each sandbox. Records of the other registries do not say which
+	// cluster they belong to, so with several clusters each must name its own.
+	RegistryRaw json.RawMessage `json:"registry,omitempty" caddy:"namespace=e2b.registries inline_key=backend"`
+
+	// Cache tunes the memory of routes in front of the registries.
+	Cache *CacheConfig `json:"cache,omitempty"`
+
+	// DialTimeout bounds the making of one connection to ROCK or to a
+	// sandbox, TLS handshake included. Default: 3s.
+	DialTimeout caddy.Duration `json:"dial_timeout,omitempty"`
+
+	// IdleTimeout is how long an unused connection is kept. It must be
+	// shorter than the idle timeout of whatever stands before ROCK, which
+	// would otherwise close a connection just as a request is sent on it.
+	// Default: 90s, or less where the transport has a better reason.
+	IdleTimeout caddy.Duration `json:"idle_timeout,omitempty"`
+
+	// ControlTimeout bounds a control-plane call, from its first byte sent to
+	// its last byte received. ROCK answers a create when the sandbox is up, so
+	// it is long. Default: 15m.
+	ControlTimeout caddy.Duration `json:"control_timeout,omitempty"`
+
+	// MaxHeldEnvelope is the longest envelope of a Connect stream, in bytes,
+	// that is held until it is whole. A longer one is passed through as it
+	// comes, and when it is cut short the client sees a broken transport.
+	// Default: 1 MiB.
+	MaxHeldEnvelope int64 `json:"max_held_envelope,omitempty"`
+
+	// BufferBody is the longest data-plane request body of known length, in
+	// bytes, that is read whole before the request is sent on. Default: 64 KiB.
+	BufferBody int64 `json:"buffer_body,omitempty"`
+
+	// MaxControlBody is the longest control-plane request body, in bytes.
+	// Longer ones are answered with 413. Default: 1 MiB.
+	MaxControlBody int64 `json:"max_control_body,omitempty"`
+
+	// DefaultLifetime is the timeout of a sandbox whose creator names none.
+	// Whole seconds. Default: 5m, E2B's own.
+	DefaultLifetime caddy.Duration `json:"default_lifetime,omitempty"`
+}
+
+// ClusterConfig is one ROCK deployment.
+type ClusterConfig struct {
+	// Name is the cluster's name in logs and metrics: 1 to 63 of a-z A-Z 0-9
+	// - and _. Required, and unique.
+	Name string `json:"name"`
+
+	// Admin are the addresses of the admin role, which serves the control
+	// plane: URLs of scheme, host and port only. Calls go round over those
+	// that accept connections. At least one.
+	Admin []string `json:"admin"`
+
+	// Proxy are the addresses of the proxy role, which serves the data plane
+	// and the list of sandboxes: URLs as in Admin. A sandbox keeps to one
+	// address for as long as it accepts connections. At least one.
+	Proxy []string `json:"proxy"`
+
+	// Mode is how the data plane is reached: "rock" through the proxy role,
+	// "direct" at the address in the sandbox's own record. Default: "rock".
+	Mode string `json:"mode,omitempty"`
+
+	// Allow are the networks, in CIDR notation, in which sandboxes may be
+	// dialled. Required in mode "direct", an error in mode "rock", which
+	// dials no sandbox.
+	Allow []string `json:"allow,omitempty"`
+
+	// UnmappedPorts is what becomes of a port that the sandbox's record does
+	// not map in mode "direct": "refuse", or "dial" it at the same number, as
+	// is right where every sandbox has an address of its own (pods) and wrong
+	// where they share one. Default: "refuse".
+	UnmappedPorts string `json:"unmapped_ports,omitempty"`
+
+	// RegistryRaw is where this cluster's routes are looked up. Default: the
+	// registry of the app.
+	RegistryRaw json.RawMessage `json:"registry,omitempty" caddy:"namespace=e2b.registries inline_key=backend"`
+
+	// TLS is how https addresses of the roles are verified. Default: by the
+	// system's authorities, at least TLS 1.2.
+	TLS *TLSConfig `json:"tls,omitempty"`
+}
+
+// TLSConfig is the client side of a TLS connection. There is no option to
+// skip verification.
+type TLSConfig struct {
+	// CA are files of PEM certificates to trust instead of the system's.
+	CA []string `json:"ca,omitempty"`
+	// Cert and Key are files of the PEM certificate and key to present.
+	// Both or neither.
+	Cert string `json:"cert,omitempty"`
+	Key  string `json:"key,omitempty"`
+	// ServerName is the name to verify and to ask for. Default: the host of
+	// the address.
+	ServerName string `json:"server_name,omitempty"`
+}
+
+// CacheConfig tunes the memory of routes. A negative Negative, Stale or
+// Patience means none ("off" in the Caddyfile).
+type CacheConfig struct {
+	// TTL is how long a running route is served from memory. A hit never
+	// renews it. Default: 10s.
+	TTL caddy.Duration `json:"ttl,omitempty"`
+	// Negative is how long any other answer is remembered: no such sandbox,
+	// or one that does not run (yet, or any more). Default: 1s.
+	Negative caddy.Duration `json:"negative,omitempty"`
+	// Stale is how much longer than its TTL a route may be served while the
+	// registry cannot be asked. Default: 5m.
+	Stale caddy.Duration `json:"stale,omitempty"`
+	// Patience is how long a request waits for a slow registry when there is
+	// a last known route to fall back to. Default: 200ms.
+	Patience caddy.Duration `json:"patience,omitempty"`
+	// LookupTimeout bounds one lookup, whatever the registry does.
+	// Default: 1s.
+	LookupTimeout caddy.Duration `json:"lookup_timeout,omitempty"`
+	// Size is how many answers are remembered. Default: 200000.
+	Size int `json:"size,omitempty"`
+	// Lookups is how many lookups run at a time. Default: 64.
+	Lookups int `json:"lookups,omitempty"`
+}
+
+// HandlerConfig is the configuration of the handler "http.handlers.e2b".
+type HandlerConfig struct {
+	// Plane is what the handler serves: "control", "data", or both when it is
+	// missing. A request of the other plane is answered with 404; no request
+	// is ever passed on to the next handler.
+	Plane string `json:"plane,omitempty"`
+}

@@ -1,0 +1,247 @@
+package e2bcaddyfile
+
+import (
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+)
+
+// RegistryNamespace is the namespace of the modules that are registries. The
+// part of a module's id after it is the name of the backend.
+const RegistryNamespace = "e2b.registries"
+
+// ParseGlobal reads the global option. Syntax:
+//
+//	e2b {
+//	    cluster <name> { … }             # at least one, see parseCluster
+//	    registry control|redis|static|…  [{ … }]
+//	    cache { … }                      # see parseCache
+//
+//	    dial_timeout      <duration>
+//	    idle_timeout      <duration>
+//	    control_timeout   <duration>
+//	    max_held_envelope <size>
+//	    buffer_body       <size>
+//	    max_control_body  <size>
+//	    default_lifetime  <duration>
+//	}
+//
+// All but cluster may come once. A size is a number of bytes or has a unit:
+// 64KiB, 1MiB, 1MB.
+func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
+	d.Next() // the option's own name
+	if d.NextArg() {
+		return nil, d.Errf("the global option e2b takes no argument, but %q follows", d.Val())
+	}
+	start := here(d)
+	c := new(Config)
+	var registryAt position
+	err := eachOption(d, func(option string) (err error) {
+		switch option {
+		case "cluster":
+			return c.parseCluster(d)
+		case "registry":
+			registryAt = here(d)
+			c.RegistryRaw, err = parseRegistry(d)
+			return err
+		case "cache":
+			c.Cache, err = parseCache(d)
+			return err
+		case "dial_timeout":
+			return duration(d, &c.DialTimeout)
+		case "idle_timeout":
+			return duration(d, &c.IdleTimeout)
+		case "control_timeout":
+			return duration(d, &c.ControlTimeout)
+		case "max_held_envelope":
+			return size(d, &c.MaxHeldEnvelope)
+		case "buffer_body":
+			return size(d, &c.BufferBody)
+		case "max_control_body":
+			return size(d, &c.MaxControlBody)
+		case "default_lifetime":
+			return wholeSeconds(d, &c.DefaultLifetime)
+		default:
+			return unknown(d, option, "cluster", "registry", "cache", "dial_timeout", "idle_timeout",
+				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "default_lifetime")
+		}
+	}, "cluster")
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Check(); err != nil {
+		at := start
+		if errors.Is(err, errSharedRegistry) {
+			at = registryAt
+		}
+		return nil, at.errf("%v", err)
+	}
+	return c, nil
+}
+
+// parseCluster reads one cluster. Syntax:
+//
+//	cluster <name> {
+//	    admin          <url>…            # http://host[:port] or https://…
+//	    proxy          <url>…
+//	    mode           rock|direct
+//	    allow          <cidr>…           # mode direct: required
+//	    unmapped_ports refuse|dial       # mode direct
+//	    registry       control|redis|static|… [{ … }]
+//	    tls { … }                        # see parseTLS
+//	}
+func (c *Config) parseCluster(d *caddyfile.Dispenser) error {
+	if !d.NextArg() {
+		return d.Err("a cluster needs a name: cluster <name> { … }")
+	}
+	at := here(d)
+	cluster := &ClusterConfig{Name: d.Val()}
+	if slices.ContainsFunc(c.Clusters, func(other *ClusterConfig) bool { return other.Name == cluster.Name }) {
+		return d.Errf("cluster %q is given twice", cluster.Name)
+	}
+	if d.NextArg() {
+		return d.Errf("a cluster has one name, but %q follows", d.Val())
+	}
+	err := eachOption(d, func(option string) (err error) {
+		switch option {
+		case "admin":
+			return words(d, &cluster.Admin, checkEndpoint)
+		case "proxy":
+			return words(d, &cluster.Proxy, checkEndpoint)
+		case "mode":
+			return choice(d, &cluster.Mode, "rock", "direct")
+		case "allow":
+			return words(d, &cluster.Allow, checkNetwork)
+		case "unmapped_ports":
+			return choice(d, &cluster.UnmappedPorts, "refuse", "dial")
+		case "registry":
+			cluster.RegistryRaw, err = parseRegistry(d)
+			return err
+		case "tls":
+			cluster.TLS, err = parseTLS(d)
+			return err
+		default:
+			return unknown(d, option, "admin", "proxy", "mode", "allow", "unmapped_ports", "registry", "tls")
+		}
+	})
+	if err != nil {
+		return err
+	}
+	if err := cluster.check(); err != nil {
+		return at.errf("%v", err)
+	}
+	c.Clusters = append(c.Clusters, cluster)
+	return nil
+}
+
+// parseRegistry hands the block to the registry module that the argument
+// names and returns the module's JSON.
+func parseRegistry(d *caddyfile.Dispenser) (json.RawMessage, error) {
+	if !d.NextArg() {
+		return nil, d.Errf("registry needs a backend: %s", strings.Join(backends(), ", "))
+	}
+	backend := d.Val()
+	if !slices.Contains(backends(), backend) {
+		return nil, d.Errf("unknown registry %q; this program has: %s", backend, strings.Join(backends(), ", "))
+	}
+	module, err := caddyfile.UnmarshalModule(d, RegistryNamespace+"."+backend)
+	if err != nil {
+		return nil, err
+	}
+	var warnings []caddyconfig.Warning
+	raw := caddyconfig.JSONModuleObject(module, "backend", backend, &warnings)
+	if len(warnings) > 0 {
+		return nil, d.Errf("registry %s: %s", backend, warnings[0].Message)
+	}
+	return raw, nil
+}
+
+// backends are the registries that are compiled in.
+func backends() []string {
+	var names []string
+	for _, m := range caddy.GetModules(RegistryNamespace) {
+		names = append(names, m.ID.Name())
+	}
+	return names
+}
+
+// parseTLS reads the client side of a TLS connection. Syntax:
+//
+//	tls {
+//	    ca          <file>…
+//	    cert        <file>
+//	    key         <file>
+//	    server_name <name>
+//	}
+func parseTLS(d *caddyfile.Dispenser) (*TLSConfig, error) {
+	at := here(d)
+	if d.NextArg() {
+		return nil, d.Errf("tls takes no argument, but %q follows", d.Val())
+	}
+	t := new(TLSConfig)
+	err := eachOption(d, func(option string) error {
+		switch option {
+		case "ca":
+			return words(d, &t.CA, nil)
+		case "cert":
+			return setWord(d, &t.Cert)
+		case "key":
+			return setWord(d, &t.Key)
+		case "server_name":
+			return setWord(d, &t.ServerName)
+		default:
+			return unknown(d, option, "ca", "cert", "key", "server_name")
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := t.check(); err != nil {
+		return nil, at.errf("%v", err)
+	}
+	return t, nil
+}
+
+// parseCache reads the memory of routes. Syntax:
+//
+//	cache {
+//	    ttl            <duration>
+//	    negative       <duration>|off
+//	    stale          <duration>|off
+//	    patience       <duration>|off
+//	    lookup_timeout <duration>
+//	    size           <entries>
+//	    lookups        <number>
+//	}
+func parseCache(d *caddyfile.Dispenser) (*CacheConfig, error) {
+	if d.NextArg() {
+		return nil, d.Errf("cache takes no argument, but %q follows", d.Val())
+	}
+	c := new(CacheConfig)
+	err := eachOption(d, func(option string) error {
+		switch option {
+		case "ttl":
+			return duration(d, &c.TTL)
+		case "negative":
+			return durationOrOff(d, &c.Negative)
+		case "stale":
+			return durationOrOff(d, &c.Stale)
+		case "patience":
+			return durationOrOff(d, &c.Patience)
+		case "lookup_timeout":
+			return duration(d, &c.LookupTimeout)
+		case "size":
+			return number(d, &c.Size, 1, 100_000_000)
+		case "lookups":
+			return number(d, &c.Lookups, 1, 100_000)
+		default:
+			return unknown(d, option, "ttl", "negative", "stale", "patience", "lookup_timeout", "size", "lookups")
+		}
+	})
+	return c, err
+}

@@ -1,0 +1,32 @@
+// Command e2b-gateway is Caddy with its standard modules and the E2B gateway.
+// Every command of caddy is there: run, reload, validate, adapt and the rest.
+//
+// It can run nothing but a proxy: no part of a ROCK deployment and no test
+// double is linked in.
+package main
+
+import (
+	"github.com/caddyserver/caddy/v2"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
+
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-e2b/gateway/module"
+)
+
+func main() {
+	caddy.CustomBinaryName = "e2b-gateway"
+	caddy.CustomLongDescription = `e2b-gateway stands in front of ROCK deployments and serves unmodified E2B SDK
+clients. It is Caddy with one more app; everything a Caddyfile can do, it does.
+
+To start it with a Caddyfile in the current directory:
+
+	$ e2b-gateway run
+
+To check a config without starting anything:
+
+	$ e2b-gateway validate --config /etc/e2b-gateway/Caddyfile
+
+Documentation: https://github.com/caddy-e2b/gateway`
+	caddycmd.Main()
+}

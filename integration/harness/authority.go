@@ -1,0 +1,85 @@
+package harness
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// authority is a certificate authority of one test with one server
+// certificate: for 127.0.0.1, ::1, localhost and names below sandbox.test.
+type authority struct {
+	file      string // the authority's certificate, PEM
+	cert, key string // the server's, PEM
+}
+
+func newAuthority(t testing.TB) *authority {
+	t.Helper()
+	caKey, caTemplate := newKey(t), certificate("Test authority")
+	caTemplate.IsCA = true
+	caTemplate.BasicConstraintsValid = true
+	caTemplate.KeyUsage = x509.KeyUsageCertSign
+	caDER := sign(t, caTemplate, caTemplate, caKey, caKey)
+
+	leafKey, leaf := newKey(t), certificate("gateway")
+	leaf.DNSNames = []string{"localhost", "sandbox.test", "*.sandbox.test"}
+	leaf.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
+	leaf.KeyUsage = x509.KeyUsageDigitalSignature
+	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}
+	leafDER := sign(t, leaf, caTemplate, leafKey, caKey)
+	keyDER, err := x509.MarshalPKCS8PrivateKey(leafKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+
+	a := &authority{
+		file: filepath.Join(t.TempDir(), "ca.pem"),
+		cert: block("CERTIFICATE", leafDER),
+		key:  block("PRIVATE KEY", keyDER),
+	}
+	if err := os.WriteFile(a.file, []byte(block("CERTIFICATE", caDER)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func newKey(t testing.TB) *ecdsa.PrivateKey {
+	t.Helper()
+	k, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return k
+}
+
+func certificate(commonName string) *x509.Certificate {
+	serial, _ := rand.Int(rand.Reader, big.NewInt(1<<62))
+	return &x509.Certificate{
+		SerialNumber: serial,
+		Subject:      pkix.Name{CommonName: commonName},
+		NotBefore:    time.Now().Add(-time.Hour),
+		NotAfter:     time.Now().Add(24 * time.Hour),
+	}
+}
+
+func sign(t testing.TB, cert, parent *x509.Certificate, key, parentKey *ecdsa.PrivateKey) []byte {
+	t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, cert, parent, &key.PublicKey, parentKey)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
+}
+
+func block(kind string, der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
+}

@@ -1,0 +1,75 @@
+package harness
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"os"
+	"testing"
+)
+
+// Endpoint is where clients find a gateway.
+type Endpoint struct {
+	// URL is the base URL of the gateway's first listener, without a slash at
+	// the end.
+	URL string
+	// CAFile is the PEM file of the authority to trust, "" for [Cleartext].
+	CAFile string
+	// Transport is how clients connect.
+	Transport Transport
+
+	urls map[string]string // the listener of the Caddyfile -> base URL
+	t    testing.TB
+}
+
+// URLOf is the base URL of the sites that the Caddyfile has at a listener, as
+// Caddy writes it: ":8080", ":443". Sites that share a listener are told apart
+// by the Host of a request, as ever.
+func (e *Endpoint) URLOf(listener string) string {
+	e.t.Helper()
+	url, ok := e.urls[listener]
+	if !ok {
+		e.t.Fatalf("the Caddyfile has no listener %q but %v", listener, e.urls)
+	}
+	return url
+}
+
+// Client is an HTTP client that trusts the gateway and speaks HTTP/2 when the
+// transport does. It has no timeout and never asks for compression. Its
+// connections are its own; they close with the test.
+func (e *Endpoint) Client() *http.Client {
+	e.t.Helper()
+	tr := &http.Transport{DisableCompression: true, ForceAttemptHTTP2: e.Transport == TLS2}
+	if e.Transport.secure() {
+		tr.TLSClientConfig = e.TLS()
+	}
+	if e.Transport != TLS2 {
+		tr.TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	}
+	e.t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr}
+}
+
+// TLS is a client's TLS config that trusts the gateway.
+func (e *Endpoint) TLS() *tls.Config {
+	e.t.Helper()
+	pem, err := os.ReadFile(e.CAFile)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(pem)
+	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
+}
+
+// freeAddress is a loopback address that nobody listens on at the moment.
+func freeAddress(t testing.TB) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	return l.Addr().String()
+}

@@ -1,0 +1,139 @@
+package harness
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// site answers with what the gateway saw of the connection.
+const site = `
+:8080 {
+	respond "{http.request.proto} %s"
+}
+`
+
+func get(t *testing.T, c *http.Client, url string) string {
+	t.Helper()
+	resp, err := c.Get(url)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(body)
+}
+
+var protocolOf = map[Transport]string{Cleartext: "HTTP/1.1", TLS1: "HTTP/1.1", TLS2: "HTTP/2.0"}
+
+func TestAGatewayInTheProcessSpeaksTheTransportAskedFor(t *testing.T) {
+	for _, transport := range Transports {
+		t.Run(string(transport), func(t *testing.T) {
+			g := Start(t, fmt.Sprintf(site, "here"), transport)
+			if got, want := get(t, g.Client(), g.URL), protocolOf[transport]+" here"; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if (g.CAFile != "") != transport.secure() {
+				t.Errorf("CAFile is %q", g.CAFile)
+			}
+		})
+	}
+}
+
+func TestTheBinarySpeaksTheTransportAskedFor(t *testing.T) {
+	for _, transport := range Transports {
+		t.Run(string(transport), func(t *testing.T) {
+			p := Binary(t, fmt.Sprintf(site, "there"), transport)
+			if got, want := get(t, p.Client(), p.URL), protocolOf[transport]+" there"; got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+			if logs := p.Logs(); !strings.Contains(logs, "serving initial configuration") {
+				t.Errorf("the log of the process is missing: %q", logs)
+			}
+		})
+	}
+}
+
+func TestTLS1OffersNoHTTP2(t *testing.T) {
+	g := Start(t, fmt.Sprintf(site, ""), TLS1)
+	c := &http.Client{Transport: &http.Transport{TLSClientConfig: g.TLS(), ForceAttemptHTTP2: true, DisableKeepAlives: true}}
+	if got := get(t, c, g.URL); !strings.HasPrefix(got, "HTTP/1.1") {
+		t.Errorf("a client that offers h2 got %q", got)
+	}
+}
+
+func TestEachListenerHasItsOwnAddress(t *testing.T) {
+	g := Start(t, `
+:8080 {
+	respond one
+}
+:8081 {
+	respond two
+}
+a.sandbox.test:8082 {
+	respond a
+}
+b.sandbox.test:8082 {
+	respond b
+}`)
+	c := g.Client()
+	if got := get(t, c, g.URLOf(":8080")) + get(t, c, g.URLOf(":8081")); got != "onetwo" {
+		t.Errorf("got %q", got)
+	}
+	for _, name := range []string{"a", "b"} {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URLOf(":8082"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = name + ".sandbox.test"
+		resp, err := c.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if string(body) != name {
+			t.Errorf("host %s: got %q", r.Host, body)
+		}
+	}
+}
+
+func TestAReloadKeepsTheAddressAndARefusedOneTheConfig(t *testing.T) {
+	g := Start(t, fmt.Sprintf(site, "first"))
+	url, c := g.URL, g.Client()
+	g.Reload(fmt.Sprintf(site, "second"))
+	if got := get(t, c, url); !strings.HasSuffix(got, "second") {
+		t.Errorf("after the reload: %q", got)
+	}
+	if err := g.TryReload(":8080 {\n\tno_such_directive\n}"); err == nil {
+		t.Error("a config with an unknown directive was loaded")
+	}
+	if got := get(t, c, url); !strings.HasSuffix(got, "second") {
+		t.Errorf("after the refused reload: %q", got)
+	}
+}
+
+func TestTheBinaryReloads(t *testing.T) {
+	p := Binary(t, fmt.Sprintf(site, "first"))
+	url, c := p.URL, p.Client()
+	p.Reload(fmt.Sprintf(site, "second"))
+	if got := get(t, c, url); !strings.HasSuffix(got, "second") {
+		t.Errorf("after the reload: %q", got)
+	}
+}
+
+func TestAStoppedGatewayListensNoMore(t *testing.T) {
+	g := Start(t, fmt.Sprintf(site, ""))
+	address := strings.TrimPrefix(g.URL, "http://")
+	g.Stop()
+	if c, err := net.Dial("tcp", address); err == nil {
+		c.Close()
+		t.Errorf("somebody still listens on %s", address)
+	}
+}

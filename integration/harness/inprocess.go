@@ -1,0 +1,108 @@
+package harness
+
+import (
+	"errors"
+	"os"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard" // what a Caddyfile may use
+
+	_ "github.com/caddy-e2b/gateway/module"
+)
+
+// Gateway is a gateway inside the test's process.
+type Gateway struct {
+	Endpoint
+	setting *setting
+	running bool
+}
+
+// inUse is set while a Gateway of this process runs.
+var inUse atomic.Bool
+
+// Start runs a Caddyfile until the test ends. The transport is [Cleartext]
+// unless one is given. A config that Caddy refuses ends the test.
+func Start(t testing.TB, caddyfile string, transport ...Transport) *Gateway {
+	t.Helper()
+	if !inUse.CompareAndSwap(false, true) {
+		t.Fatal("another gateway runs in this process: Caddy's config is global, run such tests one after the other")
+	}
+	t.Cleanup(func() { inUse.Store(false) })
+	g := &Gateway{setting: newSetting(t, transport)}
+	g.t = t
+	t.Cleanup(g.Stop)
+	// A port that was free may be taken before Caddy binds it.
+	for attempt := 1; ; attempt++ {
+		err := g.load(caddyfile)
+		if err == nil {
+			return g
+		}
+		if attempt == 5 || !errors.Is(err, syscall.EADDRINUSE) && !strings.Contains(err.Error(), "address already in use") {
+			t.Fatalf("starting the gateway: %v", err)
+		}
+		clear(g.setting.addresses)
+	}
+}
+
+// Reload replaces the running config. Listeners that stay keep their address.
+func (g *Gateway) Reload(caddyfile string) {
+	g.t.Helper()
+	if err := g.load(caddyfile); err != nil {
+		g.t.Fatalf("reloading the gateway: %v", err)
+	}
+}
+
+// TryReload is Reload for a config that may be refused. The old one then goes
+// on.
+func (g *Gateway) TryReload(caddyfile string) error {
+	g.t.Helper()
+	return g.load(caddyfile)
+}
+
+func (g *Gateway) load(caddyfile string) error {
+	g.t.Helper()
+	adapted, err := Adapt(caddyfile)
+	if err != nil {
+		return err
+	}
+	config, e := g.setting.apply(g.t, adapted)
+	if err := caddy.Load(config, true); err != nil {
+		return err
+	}
+	g.Endpoint, g.running = e, true
+	return nil
+}
+
+// Stop ends the gateway. Requests in progress are not waited for. The test
+// does it by itself at its end.
+func (g *Gateway) Stop() {
+	if !g.running {
+		return
+	}
+	g.running = false
+	if err := caddy.Stop(); err != nil {
+		g.t.Errorf("stopping the gateway: %v", err)
+	}
+}
+
+// Logs is what the gateway has logged so far, one JSON object a line.
+func (g *Gateway) Logs() string { return readLog(g.t, g.setting) }
+
+func readLog(t testing.TB, s *setting) string {
+	b, err := os.ReadFile(s.logFile())
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// Adapt turns a Caddyfile into JSON in this process.
+func Adapt(caddyfile string) ([]byte, error) {
+	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
+	return config, err
+}

@@ -1,0 +1,133 @@
+package module
+
+import (
+	"fmt"
+	"net/http"
+	"time"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+
+	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
+	"github.com/caddy-e2b/gateway/handlers"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// Handler is the handler "http.handlers.e2b". It serves the calls of the E2B
+// API with what the app "e2b" holds.
+//
+// It answers every request itself and never calls the next handler: a path
+// that is no call of its planes gets a 404 in E2B's shape, because an SDK could
+// not read anything else. Give it a matcher to serve other things on the same
+// site.
+//
+// It sets these placeholders:
+//
+// Placeholder | Description
+// ------------|-------------
+// `{http.e2b.sandbox_id}` | The sandbox's id, checked, or empty
+// `{http.e2b.cluster}` | The cluster that was asked, or empty
+// `{http.e2b.plane}` | `control`, `data` or `none`
+// `{http.e2b.operation}` | The call, e.g. `Sandbox.create` or `process.Process/Start`
+// `{http.e2b.upstream}` | The address the request was sent to, or empty
+// `{http.e2b.end}` | How the request ended, e.g. `ok` or `sandbox_gone`
+// `{http.e2b.lookup}` | Where the route came from: `cache`, `registry`, `stale` or `none`
+//
+// They have their values once the handler is done, so in logs and in trace
+// attributes but not in handlers that come before it. The access log has the
+// same as fields, without the prefix.
+type Handler struct {
+	e2bcaddyfile.HandlerConfig
+
+	shared *shared
+	planes handlers.Planes
+	logger *zap.Logger
+}
+
+// CaddyModule returns the Caddy module information.
+func (Handler) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: "http.handlers." + name, New: func() caddy.Module { return new(Handler) }}
+}
+
+// Provision finds the app.
+func (h *Handler) Provision(ctx caddy.Context) error {
+	h.logger = ctx.Logger()
+	app, err := ctx.AppIfConfigured(name)
+	if err != nil {
+		return fmt.Errorf("the handler e2b needs the app e2b: %w", err)
+	}
+	h.shared = app.(*App).shared
+	switch h.Plane {
+	case "control":
+		h.planes = handlers.Control
+	case "data":
+		h.planes = handlers.Data
+	default:
+		h.planes = handlers.Both
+	}
+	return nil
+}
+
+// Validate checks the plane.
+func (h *Handler) Validate() error { return h.Check() }
+
+// ServeHTTP answers the request. It returns no error: what goes wrong is told
+// to the client in the protocol of the call, and Caddy's error routes know none
+// of those.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	live, err := h.shared.acquire()
+	if err != nil {
+		// Only a request that comes after its config was replaced can get
+		// here, when the parts it needs cannot be made again. Its connection
+		// is being drained anyway.
+		return caddyhttp.Error(http.StatusServiceUnavailable, err)
+	}
+	defer h.shared.release()
+	if restore := allowSilence(r); restore != nil {
+		defer restore()
+	}
+	out := live.gateway.Serve(w, r, h.planes)
+	h.record(r, &out)
+	if out.Abort {
+		panic(http.ErrAbortHandler)
+	}
+	return nil
+}
+
+// silence is longer than any call of the data plane lives. It is not zero
+// because a zero or negative timeout would be over before it began.
+const silence = 24 * time.Hour
+
+// allowSilence takes Caddy's idle timeouts off a data-plane request: a program
+// in a sandbox, and whoever talks to it, may be silent for as long as they
+// like. Without it read_body_idle (60s by default) resets the HTTP/2 stream of a
+// client that has nothing to say, even while the sandbox is sending.
+// Caddy's timeouts stay on the control plane, whose bodies are short.
+func allowSilence(r *http.Request) (restore func()) {
+	if routing.Classify(r.Method, r.URL.Path).Plane != routing.DataPlane {
+		return nil
+	}
+	reader, writer := caddyhttp.IdleTimeoutsFromContext(r.Context())
+	var restoreReader, restoreWriter func()
+	if reader != nil {
+		restoreReader = reader.Override(silence, 0)
+	}
+	if writer != nil {
+		restoreWriter = writer.Override(silence, 0, 0)
+	}
+	return func() {
+		if restoreReader != nil {
+			restoreReader()
+		}
+		if restoreWriter != nil {
+			restoreWriter()
+		}
+	}
+}
+
+var (
+	_ caddy.Provisioner           = (*Handler)(nil)
+	_ caddy.Validator             = (*Handler)(nil)
+	_ caddyhttp.MiddlewareHandler = (*Handler)(nil)
+)

@@ -1,0 +1,164 @@
+package module
+
+import (
+	"fmt"
+	"net/netip"
+	"time"
+
+	"go.uber.org/zap"
+
+	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
+	"github.com/caddy-e2b/gateway/handlers"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// live is what serves the requests of one config, and the references to the
+// parts it is made of.
+type live struct {
+	gateway *handlers.Gateway
+	routes  *routes
+	parts   leases
+}
+
+func (l *live) close() { l.parts.release() }
+
+// build makes the live parts of an app whose config is expanded and checked.
+// Parts that exist already, because an earlier config asked for the same, are
+// shared with it.
+func build(a *App) (_ *live, err error) {
+	l := new(live)
+	defer func() {
+		if err != nil {
+			l.close()
+		}
+	}()
+	client, clientIDs, err := leaseUpstream(&l.parts, &a.Config)
+	if err != nil {
+		return nil, err
+	}
+	clusters, adminIDs, err := l.clusters(a.Clusters)
+	if err != nil {
+		return nil, err
+	}
+	if l.routes, err = l.leaseRoutes(a, client, clientIDs, clusters, adminIDs); err != nil {
+		return nil, err
+	}
+	l.gateway = handlers.New(handlers.Options{
+		Clusters:        clusters,
+		Routes:          l.routes.cache,
+		Upstream:        client,
+		ControlTimeout:  time.Duration(a.ControlTimeout),
+		MaxControlBody:  a.MaxControlBody,
+		BufferBody:      a.BufferBody,
+		MaxHeldEnvelope: int(a.MaxHeldEnvelope),
+		DefaultLifetime: time.Duration(a.DefaultLifetime),
+	})
+	return l, nil
+}
+
+// clusters makes the clusters and names their admin roles for [key].
+func (l *live) clusters(configs []*e2bcaddyfile.ClusterConfig) (clusters []*routing.Cluster, adminIDs []string, _ error) {
+	for _, c := range configs {
+		admin, id, err := leaseRole(&l.parts, c.Name, "admin", c.Admin)
+		if err != nil {
+			return nil, nil, err
+		}
+		proxy, _, err := leaseRole(&l.parts, c.Name, "proxy", c.Proxy)
+		if err != nil {
+			return nil, nil, err
+		}
+		cluster := &routing.Cluster{
+			Name:         c.Name,
+			Admin:        admin.Balancer,
+			Proxy:        proxy.Balancer,
+			Mode:         routing.ModeRock,
+			DialUnmapped: c.UnmappedPorts == "dial",
+		}
+		if c.Mode != "" {
+			cluster.Mode = routing.Mode(c.Mode)
+		}
+		for _, network := range c.Allow {
+			p, err := netip.ParsePrefix(network)
+			if err != nil {
+				return nil, nil, fmt.Errorf("cluster %q: allow: %w", c.Name, err)
+			}
+			cluster.AllowedHosts = append(cluster.AllowedHosts, p)
+		}
+		clusters = append(clusters, cluster)
+		adminIDs = append(adminIDs, id)
+	}
+	return clusters, adminIDs, nil
+}
+
+// leaseRoutes makes the registries and their cache, or takes those of an
+// earlier config that are made from the same options.
+func (l *live) leaseRoutes(a *App, client handlers.Upstream, clientIDs []string, clusters []*routing.Cluster, adminIDs []string) (*routes, error) {
+	options := []any{"routes", a.Cache}
+	for i, registry := range a.registries {
+		options = append(options, clusters[i].Name, registry.CaddyModule().ID, registry)
+		if _, ok := registry.(standalone); !ok {
+			options = append(options, clientIDs, adminIDs[i])
+		}
+	}
+	k, err := key(options...)
+	if err != nil {
+		return nil, err
+	}
+	return lease(&l.parts, tables, k, func() (*routes, error) {
+		// The routes outlive this app, so they hold what they use themselves.
+		var uses leases
+		members, err := makeRegistries(a, &uses)
+		if err != nil {
+			uses.release()
+			return nil, err
+		}
+		return newRoutes(members, cacheOptions(a.Cache), uses), nil
+	})
+}
+
+func makeRegistries(a *App, uses *leases) (members []routing.Member, err error) {
+	defer func() {
+		if err != nil {
+			for _, m := range members {
+				closeAll([]routing.Registry{m.Registry})
+			}
+		}
+	}()
+	client, _, err := leaseUpstream(uses, &a.Config)
+	if err != nil {
+		return nil, err
+	}
+	for i, module := range a.registries {
+		c := a.Clusters[i]
+		admin, _, err := leaseRole(uses, c.Name, "admin", c.Admin)
+		if err != nil {
+			return members, err
+		}
+		registry, err := module.Registry(Environment{
+			Cluster:  c.Name,
+			Admin:    admin.Balancer,
+			Upstream: client,
+			Logger:   a.logger.Named("registry").With(zap.String("cluster", c.Name)),
+		})
+		if err != nil {
+			return members, fmt.Errorf("cluster %q: %s: %w", c.Name, module.CaddyModule().ID, err)
+		}
+		members = append(members, routing.Member{Cluster: c.Name, Registry: registry})
+	}
+	return members, nil
+}
+
+func cacheOptions(c *e2bcaddyfile.CacheConfig) routing.CacheOptions {
+	if c == nil {
+		return routing.CacheOptions{}
+	}
+	return routing.CacheOptions{
+		TTL:           time.Duration(c.TTL),
+		Negative:      time.Duration(c.Negative),
+		Stale:         time.Duration(c.Stale),
+		Patience:      time.Duration(c.Patience),
+		LookupTimeout: time.Duration(c.LookupTimeout),
+		MaxEntries:    c.Size,
+		MaxLookups:    c.Lookups,
+	}
+}

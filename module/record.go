@@ -1,0 +1,92 @@
+package module
+
+import (
+	"net/http"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
+	"go.uber.org/zap/zapcore"
+
+	"github.com/caddy-e2b/gateway/handlers"
+	"github.com/caddy-e2b/gateway/handlers/cause"
+)
+
+// placeholders is the prefix of what [Handler] documents.
+const placeholders = "http.e2b."
+
+// record writes down what became of a request: in the access log, in
+// placeholders, and when it ended badly in a log line of its own. An Outcome
+// holds nothing secret and no header is ever logged here.
+func (h *Handler) record(r *http.Request, out *handlers.Outcome) {
+	ctx := r.Context()
+	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
+		// A closure for all of them: most are never asked for.
+		o := *out
+		repl.Map(func(key string) (any, bool) { return placeholder(&o, key) })
+	}
+	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+		for _, f := range fields(out) {
+			extra.Add(f)
+		}
+	}
+	h.complain(r, out)
+}
+
+// complain logs a request that the gateway itself had to end. An answer of
+// ROCK or of a sandbox that was passed on is no concern of the operator of the
+// gateway, whatever it says, and neither is a client that left.
+func (h *Handler) complain(r *http.Request, out *handlers.Outcome) {
+	level := zapcore.WarnLevel
+	switch out.End {
+	case cause.OK, cause.ClientGone:
+		return
+	case cause.Internal:
+		level = zapcore.ErrorLevel
+	}
+	if entry := h.logger.Check(level, "request ended by the gateway"); entry != nil {
+		line := append(fields(out), zap.String("method", r.Method), zap.String("remote", r.RemoteAddr))
+		if out.Err != nil {
+			line = append(line, zap.String("cause", out.Err.Error()))
+		}
+		entry.Write(line...)
+	}
+}
+
+// fields are the log fields of an outcome.
+func fields(out *handlers.Outcome) []zapcore.Field {
+	return []zapcore.Field{
+		zap.String("sandbox_id", out.SandboxID),
+		zap.String("cluster", out.Cluster),
+		zap.String("plane", out.Operation.Plane.String()),
+		zap.String("operation", out.Operation.Name),
+		zap.String("upstream", out.Upstream),
+		zap.String("end", out.End.String()),
+		zap.String("lookup", out.Lookup.String()),
+	}
+}
+
+// placeholder is the value of one placeholder.
+func placeholder(out *handlers.Outcome, key string) (any, bool) {
+	if len(key) <= len(placeholders) || key[:len(placeholders)] != placeholders {
+		return nil, false
+	}
+	switch key[len(placeholders):] {
+	case "sandbox_id":
+		return out.SandboxID, true
+	case "cluster":
+		return out.Cluster, true
+	case "plane":
+		return out.Operation.Plane.String(), true
+	case "operation":
+		return out.Operation.Name, true
+	case "upstream":
+		return out.Upstream, true
+	case "end":
+		return out.End.String(), true
+	case "lookup":
+		return out.Lookup.String(), true
+	default:
+		return nil, false
+	}
+}

@@ -1,0 +1,116 @@
+package module
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// RedisRegistry is the module "e2b.registries.redis": ROCK's own records in
+// its Redis.
+type RedisRegistry struct{ e2bcaddyfile.RedisConfig }
+
+// CaddyModule returns the Caddy module information.
+func (RedisRegistry) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: e2bcaddyfile.RegistryNamespace + ".redis", New: func() caddy.Module { return new(RedisRegistry) }}
+}
+
+// Provision expands the addresses and secrets.
+func (r *RedisRegistry) Provision(caddy.Context) error {
+	e := newExpansion()
+	e.list("address", r.Addresses)
+	e.texts("username", &r.Username)
+	e.texts("password", &r.Password)
+	e.texts("sentinel_master", &r.SentinelMaster)
+	e.texts("sentinel_username", &r.SentinelUsername)
+	e.texts("sentinel_password", &r.SentinelPassword)
+	e.texts("prefix", &r.Prefix)
+	e.tls(r.TLS)
+	return e.err
+}
+
+// Validate checks the config.
+func (r *RedisRegistry) Validate() error { return r.Check() }
+
+// Registry implements [RegistryModule].
+func (r *RedisRegistry) Registry(Environment) (routing.Registry, error) {
+	return nil, errors.New("the redis backend is not part of this build yet")
+}
+
+func (*RedisRegistry) standalone() {}
+
+// ControlRegistry is the module "e2b.registries.control": the cluster's admin
+// role, asked about each sandbox.
+type ControlRegistry struct{ e2bcaddyfile.ControlConfig }
+
+// CaddyModule returns the Caddy module information.
+func (ControlRegistry) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: e2bcaddyfile.RegistryNamespace + ".control", New: func() caddy.Module { return new(ControlRegistry) }}
+}
+
+// Registry implements [RegistryModule].
+func (c *ControlRegistry) Registry(Environment) (routing.Registry, error) {
+	return nil, errors.New("the control backend is not part of this build yet")
+}
+
+// StaticRegistry is the module "e2b.registries.static": a table in the config.
+type StaticRegistry struct{ e2bcaddyfile.StaticConfig }
+
+// CaddyModule returns the Caddy module information.
+func (StaticRegistry) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: e2bcaddyfile.RegistryNamespace + ".static", New: func() caddy.Module { return new(StaticRegistry) }}
+}
+
+// Provision expands the hosts.
+func (s *StaticRegistry) Provision(caddy.Context) error {
+	e := newExpansion()
+	for _, sandbox := range s.Sandboxes {
+		if sandbox != nil {
+			e.texts("host", &sandbox.Host)
+		}
+	}
+	return e.err
+}
+
+// Validate checks the table.
+func (s *StaticRegistry) Validate() error { return s.Check() }
+
+// Registry implements [RegistryModule].
+func (s *StaticRegistry) Registry(Environment) (routing.Registry, error) {
+	m := table{}
+	for id, sb := range s.Sandboxes {
+		h, _ := netip.ParseAddr(sb.Host)
+		m[id] = &routing.Route{SandboxID: id, State: routing.StateRunning, Host: h, Ports: sb.Ports, Lifecycle: routing.LifecycleOf(id)}
+	}
+	return m, nil
+}
+
+func (*StaticRegistry) standalone() {}
+
+type table map[string]*routing.Route
+
+func (p table) Lookup(_ context.Context, id string) (*routing.Route, error) {
+	if r, ok := p[id]; ok {
+		return r, nil
+	}
+	return nil, routing.ErrGone
+}
+
+var (
+	_ RegistryModule        = (*RedisRegistry)(nil)
+	_ caddy.Provisioner     = (*RedisRegistry)(nil)
+	_ caddy.Validator       = (*RedisRegistry)(nil)
+	_ caddyfile.Unmarshaler = (*RedisRegistry)(nil)
+	_ RegistryModule        = (*ControlRegistry)(nil)
+	_ caddyfile.Unmarshaler = (*ControlRegistry)(nil)
+	_ RegistryModule        = (*StaticRegistry)(nil)
+	_ caddy.Provisioner     = (*StaticRegistry)(nil)
+	_ caddy.Validator       = (*StaticRegistry)(nil)
+	_ caddyfile.Unmarshaler = (*StaticRegistry)(nil)
+)
