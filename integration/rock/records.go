@@ -1,0 +1,129 @@
+package rock
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sort"
+	"sync"
+	"time"
+
+	"github.com/redis/go-redis/v9"
+)
+
+// Records is where the registry records go: alive:<id> and timeout:<id> (contract 3.3 to 3.5).
+type Records interface {
+	// Set replaces the whole document; doc marshals to a JSON object.
+	Set(ctx context.Context, key string, doc any) error
+	// Del removes keys; absent ones are no error.
+	Del(ctx context.Context, keys ...string) error
+}
+
+// MemoryRecords keeps the documents in this process, as ROCK's own local mode does.
+type MemoryRecords struct {
+	mu   sync.Mutex
+	docs map[string]json.RawMessage
+}
+
+// NewMemoryRecords returns an empty store.
+func NewMemoryRecords() *MemoryRecords { return &MemoryRecords{docs: make(map[string]json.RawMessage)} }
+
+// Set implements Records.
+func (m *MemoryRecords) Set(_ context.Context, key string, doc any) error {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("rock: record %s: %w", key, err)
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.docs[key] = b
+	return nil
+}
+
+// Del implements Records.
+func (m *MemoryRecords) Del(_ context.Context, keys ...string) error {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	for _, k := range keys {
+		delete(m.docs, k)
+	}
+	return nil
+}
+
+// Get returns the document as JSON.
+func (m *MemoryRecords) Get(key string) (json.RawMessage, bool) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	b, ok := m.docs[key]
+	return append(json.RawMessage(nil), b...), ok
+}
+
+// Keys returns all keys, sorted.
+func (m *MemoryRecords) Keys() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	keys := make([]string, 0, len(m.docs))
+	for k := range m.docs {
+		keys = append(keys, k)
+	}
+	sort.Strings(keys)
+	return keys
+}
+
+// RedisStrings writes plain JSON strings (SET), for a Redis without JSON commands.
+type RedisStrings struct{ Client redis.UniversalClient }
+
+// Set implements Records.
+func (r RedisStrings) Set(ctx context.Context, key string, doc any) error {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("rock: record %s: %w", key, err)
+	}
+	return r.Client.Set(ctx, key, b, 0).Err()
+}
+
+// Del implements Records. One command a key, because two keys of a sandbox may live in different slots of a Redis Cluster.
+func (r RedisStrings) Del(ctx context.Context, keys ...string) error {
+	for _, k := range keys {
+		if err := r.Client.Del(ctx, k).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// RedisJSON writes JSON documents as ROCK does: JSON.SET key $ doc, JSON.DEL key.
+type RedisJSON struct{ Client redis.UniversalClient }
+
+// Set implements Records.
+func (r RedisJSON) Set(ctx context.Context, key string, doc any) error {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return fmt.Errorf("rock: record %s: %w", key, err)
+	}
+	return r.Client.Do(ctx, "JSON.SET", key, "$", string(b)).Err()
+}
+
+// Del implements Records.
+func (r RedisJSON) Del(ctx context.Context, keys ...string) error {
+	for _, k := range keys {
+		if err := r.Client.Do(ctx, "JSON.DEL", k).Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// recordWait bounds one write to Records, so that a Redis that hangs does not hang a test for ever.
+const recordWait = 5 * time.Second
+
+// record runs one write and keeps its error, as silently as ROCK.
+func (c *Cluster) record(write func(context.Context) error) {
+	ctx, cancel := context.WithTimeout(c.ctx, recordWait)
+	defer cancel()
+	if err := write(ctx); err != nil {
+		c.mu.Lock()
+		c.recordErr = err
+		c.mu.Unlock()
+	}
+}
