@@ -1,0 +1,55 @@
+# The daily loop. `make` lists it.
+#
+#   make demo        gateway and a pretend ROCK on loopback, ready for an SDK
+#   make demo-redis  the same with a real redis-server as registry
+#   make test        everything: lint, unit tests with the race detector, the real SDKs
+#   make lint        gofmt, go vet, staticcheck
+#   make fmt         rewrite to gofmt's taste
+#
+# ARGS is passed on: make demo ARGS='-tls -env-file demo.env'; make test ARGS='-run TestLife ./integration/sdk'.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+# Pinned here and not in go.mod, so that a linter never decides what version of x/tools the gateway is built with.
+STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+
+# The whole of `make test` has 15 minutes on two cores; a package that hangs must leave time to print its stacks.
+TEST_TIMEOUT := 12m
+
+GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
+
+.PHONY: help demo demo-redis test deps lint format-check vet staticcheck fmt
+
+help:
+	@sed -n 's/^#   //p' Makefile
+
+demo:
+	go run ./cmd/e2b-demo $(ARGS)
+
+demo-redis: deps
+	go run ./cmd/e2b-demo -redis $(ARGS)
+
+# Installing waits for the network and linting for the compiler: side by side they cost little more than one of them.
+test:
+	$(MAKE) --no-print-directory -j2 --output-sync=target deps lint
+	go test -race -timeout $(TEST_TIMEOUT) $(or $(ARGS),./...)
+
+deps:
+	@integration/tools/install.sh
+
+lint: format-check vet staticcheck
+
+format-check:
+	@unformatted=$$(gofmt -l $$($(GO_FILES))); \
+	if [ -n "$$unformatted" ]; then echo "not gofmt'ed (make fmt):"; echo "$$unformatted"; exit 1; fi
+
+vet:
+	go vet ./...
+
+staticcheck:
+	go run $(STATICCHECK) ./...
+
+fmt:
+	@gofmt -w $$($(GO_FILES))

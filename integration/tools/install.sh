@@ -1,0 +1,92 @@
+#!/usr/bin/env bash
+# Brings everything the tests need beyond Go to this checkout: redis-server (from Debian), the pinned Python
+# virtual environments and the pinned npm projects. Everything but redis-server lives under .cache/ of the
+# checkout. Running it again costs a few milliseconds: each part carries a stamp with the digest of its lock.
+#
+# Wants: Debian, Python 3.11 or later with venv, Node 20 or later with npm; root or sudo only where a package is missing.
+set -euo pipefail
+cd "$(dirname "$0")/../.."
+cache=$PWD/.cache
+mkdir -p "$cache"
+
+# Two runs at once (an editor's and a shell's) must not build the same directory.
+exec 9>"$cache/install.lock"
+flock 9
+
+python=$(command -v python3.11 || command -v python3)
+
+say() { printf 'install: %s\n' "$*" >&2; }
+
+as_root() {
+	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
+}
+
+# Debian's redis package starts a service on port 6379 when it is installed. The tests run their own servers on
+# free ports and must not leave one behind, so a policy-rc.d that forbids it is in place for as long as apt runs.
+apt_missing() {
+	local wanted=()
+	command -v redis-server >/dev/null || wanted+=(redis-server)
+	"$python" -c 'import ensurepip, venv' 2>/dev/null || wanted+=(python3-venv)
+	[ ${#wanted[@]} -gt 0 ] || return 0
+	say "apt-get install ${wanted[*]}"
+	local policy=/usr/sbin/policy-rc.d made=
+	if [ ! -e "$policy" ]; then
+		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
+		as_root chmod 755 "$policy"
+		made=1
+	fi
+	local status=0
+	{ as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive \
+		apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null; } || status=$?
+	[ -z "$made" ] || as_root rm -f "$policy"
+	return "$status"
+}
+
+digest() { cat "$@" | sha256sum | cut -d' ' -f1; }
+
+# fresh DIR DIGEST: true when DIR was built from the files with that digest.
+fresh() { [ "$(cat "$1/.installed-from" 2>/dev/null)" = "$2" ]; }
+
+# python_env NAME LOCK: .cache/NAME is a virtual environment holding exactly what LOCK pins.
+python_env() {
+	local dir=$cache/$1 lock=$2 sum
+	sum=$(digest "$lock" <("$python" -V))
+	fresh "$dir" "$sum" && return
+	say "$1 from $lock"
+	rm -rf "$dir"
+	"$python" -m venv "$dir"
+	"$dir/bin/python" -m pip install --quiet --disable-pip-version-check --no-input --require-hashes -r "$lock"
+	"$dir/bin/python" -m compileall -q "$dir/lib" >/dev/null || true
+	echo "$sum" >"$dir/.installed-from"
+}
+
+# npm_project NAME SOURCE: .cache/NAME is SOURCE's package.json and lock with node_modules beside them.
+npm_project() {
+	local dir=$cache/$1 src=$2 sum
+	sum=$(digest "$src/package.json" "$src/package-lock.json" <(node --version))
+	fresh "$dir" "$sum" && return
+	say "$1 from $src"
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	cp "$src/package.json" "$src/package-lock.json" "$dir/"
+	(cd "$dir" && npm ci --silent --no-audit --no-fund --ignore-scripts)
+	echo "$sum" >"$dir/.installed-from"
+}
+
+if ! command -v npm >/dev/null || [ "$(node -p 'process.versions.node.split(".")[0]')" -lt 20 ]; then
+	say "Node 20 or later with npm is wanted on PATH"
+	exit 1
+fi
+apt_missing
+
+pids=()
+python_env py-e2b-2.34.0 integration/sdk/py/e2b-2.34.0.txt & pids+=($!)
+python_env py-e2b-newest integration/sdk/py/e2b-newest.txt & pids+=($!)
+python_env py-fakeredis integration/tools/fakeredis.txt & pids+=($!)
+for version in 2.34.0 2.50.0 2.51.0; do
+	npm_project "js-e2b-$version" "integration/sdk/js/e2b-$version" & pids+=($!)
+done
+status=0
+for pid in "${pids[@]}"; do wait "$pid" || status=1; done
+[ "$status" = 0 ] || say "failed"
+exit "$status"
