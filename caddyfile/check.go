@@ -87,9 +87,13 @@ func redisRecords(registry json.RawMessage) []string {
 	if backendOf(registry) != "redis" || json.Unmarshal(registry, &r) != nil {
 		return nil
 	}
+	master := ""
+	if r.Sentinel != nil {
+		master = r.Sentinel.Master
+	}
 	var places []string
 	for _, address := range r.Addresses {
-		places = append(places, fmt.Sprintf("%s %s %d %s", address, r.SentinelMaster, r.DB, r.Prefix))
+		places = append(places, fmt.Sprintf("%s %s %d %s", address, master, r.DB, r.Prefix))
 	}
 	return places
 }

@@ -36,10 +36,10 @@ type Config struct {
 	// sandbox, TLS handshake included. Default: 3s.
 	DialTimeout caddy.Duration `json:"dial_timeout,omitempty"`
 
-	// IdleTimeout is how long an unused connection is kept. It must be
-	// shorter than the idle timeout of whatever stands before ROCK, which
-	// would otherwise close a connection just as a request is sent on it.
-	// Default: 90s, or less where the transport has a better reason.
+	// IdleTimeout is how long an unused connection to ROCK or to a sandbox is
+	// kept. It must be shorter than the idle timeout at the other end, which
+	// would otherwise close a connection just as a request is sent on it; ROCK
+	// closes after 30s. Default: 25s.
 	IdleTimeout caddy.Duration `json:"idle_timeout,omitempty"`
 
 	// ControlTimeout bounds a control-plane call, from its first byte sent to
@@ -109,8 +109,8 @@ type ClusterConfig struct {
 // TLSConfig is the client side of a TLS connection. There is no option to
 // skip verification.
 type TLSConfig struct {
-	// CA are files of PEM certificates to trust instead of the system's.
-	CA []string `json:"ca,omitempty"`
+	// CA is a file of PEM certificates to trust instead of the system's.
+	CA string `json:"ca,omitempty"`
 	// Cert and Key are files of the PEM certificate and key to present.
 	// Both or neither.
 	Cert string `json:"cert,omitempty"`

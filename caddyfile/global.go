@@ -173,7 +173,7 @@ func backends() []string {
 // parseTLS reads the client side of a TLS connection. Syntax:
 //
 //	tls {
-//	    ca          <file>…
+//	    ca          <file>
 //	    cert        <file>
 //	    key         <file>
 //	    server_name <name>
@@ -187,7 +187,7 @@ func parseTLS(d *caddyfile.Dispenser) (*TLSConfig, error) {
 	err := eachOption(d, func(option string) error {
 		switch option {
 		case "ca":
-			return words(d, &t.CA, nil)
+			return setWord(d, &t.CA)
 		case "cert":
 			return setWord(d, &t.Cert)
 		case "key":

@@ -1,11 +1,21 @@
 package e2bcaddyfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"net"
+	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
+
+// RedisFields are the names that [RedisConfig].Fields can replace.
+var RedisFields = []string{"state", "host_ip", "port_mapping", "sandbox_id", "create_time", "start_time"}
+
+// redisWatches are the values of [RedisConfig].Watch.
+var redisWatches = []string{"tracking", "keyspace", "off"}
 
 // UnmarshalCaddyfile reads the registry. Syntax:
 //
@@ -18,25 +28,28 @@ import (
 //	    sentinel_username <name>
 //	    sentinel_password <secret>
 //	    cluster
-//	    tls { … }                        # see parseTLS; empty for the defaults
+//	    tls { … }                        # see parseTLS; may be empty
 //	    protocol          2|3
+//	    identify
 //	    pool_size         <number>
-//	    dial_timeout      <duration>
-//	    read_timeout      <duration>
-//	    lookup_timeout    <duration>
+//	    timeout           <duration>
 //	    prefix            <text>
-//	    watch             …
+//	    field             <rock's name> <name>
+//	    watch             tracking|keyspace|off
 //	}
+//
+// All but field may come once.
 func (r *RedisConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the backend's name
 	at := here(d)
 	if d.NextArg() {
 		return d.Errf("registry redis takes no argument, but %q follows", d.Val())
 	}
+	var sentinel SentinelConfig
 	err := eachOption(d, func(option string) (err error) {
 		switch option {
 		case "address":
-			return words(d, &r.Addresses, nil)
+			return words(d, &r.Addresses, checkAddress)
 		case "username":
 			return setWord(d, &r.Username)
 		case "password":
@@ -44,11 +57,11 @@ func (r *RedisConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		case "db":
 			return number(d, &r.DB, 0, 1<<20)
 		case "sentinel_master":
-			return setWord(d, &r.SentinelMaster)
+			return setWord(d, &sentinel.Master)
 		case "sentinel_username":
-			return setWord(d, &r.SentinelUsername)
+			return setWord(d, &sentinel.Username)
 		case "sentinel_password":
-			return setWord(d, &r.SentinelPassword)
+			return setWord(d, &sentinel.Password)
 		case "cluster":
 			r.Cluster = true
 			return nothing(d, option)
@@ -57,26 +70,29 @@ func (r *RedisConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 			return err
 		case "protocol":
 			return number(d, &r.Protocol, 2, 3)
+		case "identify":
+			r.Identify = true
+			return nothing(d, option)
 		case "pool_size":
 			return number(d, &r.PoolSize, 1, 100_000)
-		case "dial_timeout":
-			return duration(d, &r.DialTimeout)
-		case "read_timeout":
-			return duration(d, &r.ReadTimeout)
-		case "lookup_timeout":
-			return duration(d, &r.LookupTimeout)
+		case "timeout":
+			return duration(d, &r.Timeout)
 		case "prefix":
 			return setWord(d, &r.Prefix)
+		case "field":
+			return r.parseField(d)
 		case "watch":
-			return setWord(d, &r.Watch)
+			return choice(d, &r.Watch, redisWatches...)
 		default:
 			return unknown(d, option, "address", "username", "password", "db", "sentinel_master", "sentinel_username",
-				"sentinel_password", "cluster", "tls", "protocol", "pool_size", "dial_timeout", "read_timeout",
-				"lookup_timeout", "prefix", "watch")
+				"sentinel_password", "cluster", "tls", "protocol", "identify", "pool_size", "timeout", "prefix", "field", "watch")
 		}
-	})
+	}, "field")
 	if err != nil {
 		return err
+	}
+	if sentinel != (SentinelConfig{}) {
+		r.Sentinel = &sentinel
 	}
 	if err := r.Check(); err != nil {
 		return at.errf("registry redis: %v", err)
@@ -84,30 +100,67 @@ func (r *RedisConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	return nil
 }
 
+func (r *RedisConfig) parseField(d *caddyfile.Dispenser) error {
+	var rocks, name string
+	if !d.Args(&rocks, &name) || d.NextArg() {
+		return d.Err("field takes two names: field <rock's name> <name>")
+	}
+	if !slices.Contains(RedisFields, rocks) {
+		return d.Errf("field: %q is none of: %s", rocks, strings.Join(RedisFields, ", "))
+	}
+	if _, ok := r.Fields[rocks]; ok {
+		return d.Errf("field %q is given twice", rocks)
+	}
+	if r.Fields == nil {
+		r.Fields = map[string]string{}
+	}
+	r.Fields[rocks] = name
+	return noBlock(d, "field")
+}
+
 // Check reports the first contradiction in the config.
 func (r *RedisConfig) Check() error {
 	switch {
 	case len(r.Addresses) == 0:
 		return errors.New("needs an address: address <host:port>")
-	case r.Cluster && r.SentinelMaster != "":
+	case r.Cluster && r.Sentinel != nil:
 		return errors.New("cluster and sentinel_master contradict each other")
 	case r.Cluster && r.DB != 0:
 		return errors.New("a Redis Cluster has no db but 0")
-	case r.SentinelMaster == "" && (r.SentinelUsername != "" || r.SentinelPassword != ""):
+	case r.Sentinel != nil && r.Sentinel.Master == "":
 		return errors.New("sentinel_username and sentinel_password need sentinel_master")
-	case !r.Cluster && r.SentinelMaster == "" && len(r.Addresses) > 1:
+	case r.Sentinel != nil && r.Sentinel.Username != "" && r.Sentinel.Password == "":
+		return errors.New("sentinel_username needs sentinel_password")
+	case !r.Cluster && r.Sentinel == nil && len(r.Addresses) > 1:
 		return errors.New("several addresses need cluster or sentinel_master")
 	case r.Username != "" && r.Password == "":
 		return errors.New("username needs password")
-	case r.SentinelUsername != "" && r.SentinelPassword == "":
-		return errors.New("sentinel_username needs sentinel_password")
 	case r.Protocol != 0 && r.Protocol != 2 && r.Protocol != 3:
 		return fmt.Errorf("protocol is 2 or 3, not %d", r.Protocol)
-	case r.DB < 0 || r.PoolSize < 0 || r.DialTimeout < 0 || r.ReadTimeout < 0 || r.LookupTimeout < 0:
-		return errors.New("no number or duration may be negative")
+	case r.DB < 0 || r.PoolSize < 0 || r.Timeout < 0:
+		return errors.New("db, pool_size and timeout must not be negative")
+	case !slices.Contains(redisWatches, cmp.Or(r.Watch, "off")):
+		return fmt.Errorf("watch is one of %s, not %q", strings.Join(redisWatches, ", "), r.Watch)
+	}
+	for _, address := range r.Addresses {
+		if err := checkAddress(address); err != nil && !hasPlaceholder(address) {
+			return err
+		}
+	}
+	for rocks := range r.Fields {
+		if !slices.Contains(RedisFields, rocks) {
+			return fmt.Errorf("field %q is none of: %s", rocks, strings.Join(RedisFields, ", "))
+		}
 	}
 	if r.TLS != nil {
 		return r.TLS.check()
+	}
+	return nil
+}
+
+func checkAddress(address string) error {
+	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
+		return fmt.Errorf("%q is not host:port", address)
 	}
 	return nil
 }

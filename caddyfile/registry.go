@@ -3,43 +3,59 @@ package e2bcaddyfile
 import "github.com/caddyserver/caddy/v2"
 
 // RedisConfig is the registry "redis": ROCK's own records, read from its
-// Redis. It never writes.
+// Redis. It never writes. Strings may hold placeholders.
 type RedisConfig struct {
-	// Addresses are "host:port" of the server; of the nodes in cluster mode;
-	// of the sentinels with SentinelMaster. At least one, exactly one unless
-	// Cluster or SentinelMaster is set.
+	// Addresses are "host:port" of the server; of some nodes in cluster mode;
+	// of the sentinels with Sentinel. At least one, exactly one unless Cluster
+	// or Sentinel is set.
 	Addresses []string `json:"addresses"`
 	// Username is the ACL user. Default: Redis's "default" user.
 	Username string `json:"username,omitempty"`
 	// Password is the password of the user. Use a placeholder.
 	Password string `json:"password,omitempty"`
-	// DB is the number of the database. Default: 0. Not in cluster mode.
+	// DB is the number of the database. Default: 0, the only one ROCK uses.
+	// Not in cluster mode.
 	DB int `json:"db,omitempty"`
-	// SentinelMaster is the name of the master that the sentinels know.
-	SentinelMaster string `json:"sentinel_master,omitempty"`
-	// SentinelUsername and SentinelPassword are for the sentinels themselves.
-	SentinelUsername string `json:"sentinel_username,omitempty"`
-	SentinelPassword string `json:"sentinel_password,omitempty"`
+	// Sentinel finds the master through Redis Sentinel.
+	Sentinel *SentinelConfig `json:"sentinel,omitempty"`
 	// Cluster says that the addresses are nodes of a Redis Cluster.
 	Cluster bool `json:"cluster,omitempty"`
 	// TLS connects by TLS, to the sentinels too. Default: cleartext.
 	TLS *TLSConfig `json:"tls,omitempty"`
-	// Protocol is the version of the Redis protocol, 2 or 3. Default: 3.
+	// Protocol is the version of the Redis protocol, 2 or 3. With 2 no HELLO
+	// is sent, which some proxies do not know. Default: 2.
 	Protocol int `json:"protocol,omitempty"`
-	// PoolSize is how many connections are kept to one server. Default: 10
-	// for each CPU.
+	// Identify tells the server the name of the client library, for CLIENT
+	// LIST. Some proxies and ACLs refuse the command it takes. Default: false.
+	Identify bool `json:"identify,omitempty"`
+	// PoolSize is the greatest number of connections for lookups, for each
+	// server. Default: 64.
 	PoolSize int `json:"pool_size,omitempty"`
-	// DialTimeout bounds the making of a connection. Default: 1s.
-	DialTimeout caddy.Duration `json:"dial_timeout,omitempty"`
-	// ReadTimeout bounds the wait for one reply. Default: 500ms.
-	ReadTimeout caddy.Duration `json:"read_timeout,omitempty"`
-	// LookupTimeout bounds one lookup, retries included. Default: 1s.
-	LookupTimeout caddy.Duration `json:"lookup_timeout,omitempty"`
+	// Timeout bounds a whole lookup and each of its steps. Default: 1s.
+	Timeout caddy.Duration `json:"timeout,omitempty"`
 	// Prefix stands before the id in the key of a record. Default: "alive:",
 	// ROCK's own.
 	Prefix string `json:"prefix,omitempty"`
-	// Watch is how changes are learnt before the cache's TTL is over.
+	// Fields are the names of what is read in a record, where they differ from
+	// ROCK's own, by ROCK's own: state, host_ip, port_mapping, sandbox_id,
+	// create_time, start_time.
+	Fields map[string]string `json:"fields,omitempty"`
+	// Watch is how changes are heard of at once: "tracking" (client tracking
+	// in broadcast mode: Redis 6 or later, nothing to configure there),
+	// "keyspace" (keyspace events: notify-keyspace-events must be set there)
+	// or "off". When it fails the TTL of the cache is the backstop.
+	// Default: "tracking".
 	Watch string `json:"watch,omitempty"`
+}
+
+// SentinelConfig names the master that sentinels look after.
+type SentinelConfig struct {
+	// Master is the name of the master in the sentinels' configuration.
+	// Required.
+	Master string `json:"master"`
+	// Username and Password log in to the sentinels themselves. Default: none.
+	Username string `json:"username,omitempty"`
+	Password string `json:"password,omitempty"`
 }
 
 // ControlConfig is the registry "control": the cluster's admin role is asked

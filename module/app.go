@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap"
 
 	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
 )
@@ -22,7 +21,6 @@ type App struct {
 	registries []RegistryModule // by cluster
 	shared     *shared
 	held       bool // we hold a reference to shared
-	logger     *zap.Logger
 }
 
 // CaddyModule returns the Caddy module information.
@@ -34,7 +32,6 @@ func (App) CaddyModule() caddy.ModuleInfo {
 // waits for nothing on the network: with Redis or ROCK down the gateway starts
 // and says so request by request.
 func (a *App) Provision(ctx caddy.Context) error {
-	a.logger = ctx.Logger()
 	if err := expandConfig(&a.Config); err != nil {
 		return err
 	}

@@ -42,7 +42,7 @@ func (e *expansion) tls(t *e2bcaddyfile.TLSConfig) {
 	if t == nil {
 		return
 	}
-	e.list("tls ca", t.CA)
+	e.texts("tls ca", &t.CA)
 	e.texts("tls cert", &t.Cert)
 	e.texts("tls key", &t.Key)
 	e.texts("tls server_name", &t.ServerName)

@@ -2,10 +2,9 @@ package module
 
 import (
 	"fmt"
+	"log/slog"
 	"net/netip"
 	"time"
-
-	"go.uber.org/zap"
 
 	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
 	"github.com/caddy-e2b/gateway/handlers"
@@ -138,7 +137,7 @@ func makeRegistries(a *App, uses *leases) (members []routing.Member, err error) 
 			Cluster:  c.Name,
 			Admin:    admin.Balancer,
 			Upstream: client,
-			Logger:   a.logger.Named("registry").With(zap.String("cluster", c.Name)),
+			Logger:   slog.New(outlivingLog{}).With("cluster", c.Name),
 		})
 		if err != nil {
 			return members, fmt.Errorf("cluster %q: %s: %w", c.Name, module.CaddyModule().ID, err)

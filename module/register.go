@@ -43,6 +43,7 @@ func parseGlobal(d *caddyfile.Dispenser, existing any) (any, error) {
 // [e2bcaddyfile.ParseDirective].
 func parseDirective(h httpcaddyfile.Helper) (caddyhttp.MiddlewareHandler, error) {
 	if h.Option(name) == nil {
+		h.Next() // for the line number
 		return nil, h.Err("the directive e2b needs the global option e2b, with a cluster, at the top of the file")
 	}
 	config, err := e2bcaddyfile.ParseDirective(h.Dispenser)

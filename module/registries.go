@@ -29,9 +29,11 @@ func (r *RedisRegistry) Provision(caddy.Context) error {
 	e.list("address", r.Addresses)
 	e.texts("username", &r.Username)
 	e.texts("password", &r.Password)
-	e.texts("sentinel_master", &r.SentinelMaster)
-	e.texts("sentinel_username", &r.SentinelUsername)
-	e.texts("sentinel_password", &r.SentinelPassword)
+	if s := r.Sentinel; s != nil {
+		e.texts("sentinel_master", &s.Master)
+		e.texts("sentinel_username", &s.Username)
+		e.texts("sentinel_password", &s.Password)
+	}
 	e.texts("prefix", &r.Prefix)
 	e.tls(r.TLS)
 	return e.err

@@ -1,8 +1,9 @@
 package module
 
 import (
+	"log/slog"
+
 	"github.com/caddyserver/caddy/v2"
-	"go.uber.org/zap"
 
 	"github.com/caddy-e2b/gateway/handlers"
 	"github.com/caddy-e2b/gateway/routing"
@@ -32,7 +33,7 @@ type Environment struct {
 	// Upstream sends requests to them.
 	Upstream handlers.Upstream
 	// Logger is for what an operator must know about the registry.
-	Logger *zap.Logger
+	Logger *slog.Logger
 }
 
 // standalone is a registry that does not use the Admin and Upstream of its

@@ -17,16 +17,14 @@ func clientTLS(c *e2bcaddyfile.TLSConfig) (*tls.Config, error) {
 		return out, nil
 	}
 	out.ServerName = c.ServerName
-	if len(c.CA) > 0 {
+	if c.CA != "" {
+		pem, err := os.ReadFile(c.CA)
+		if err != nil {
+			return nil, fmt.Errorf("tls: ca: %w", err)
+		}
 		out.RootCAs = x509.NewCertPool()
-		for _, file := range c.CA {
-			pem, err := os.ReadFile(file)
-			if err != nil {
-				return nil, fmt.Errorf("tls: ca: %w", err)
-			}
-			if !out.RootCAs.AppendCertsFromPEM(pem) {
-				return nil, fmt.Errorf("tls: ca: %s holds no PEM certificate", file)
-			}
+		if !out.RootCAs.AppendCertsFromPEM(pem) {
+			return nil, fmt.Errorf("tls: ca: %s holds no PEM certificate", c.CA)
 		}
 	}
 	if c.Cert != "" {
@@ -46,12 +44,11 @@ func tlsFiles(c *e2bcaddyfile.TLSConfig) ([]string, error) {
 	if c == nil {
 		return nil, nil
 	}
-	files := append([]string{}, c.CA...)
-	if c.Cert != "" {
-		files = append(files, c.Cert, c.Key)
-	}
-	contents := make([]string, 0, len(files))
-	for _, file := range files {
+	var contents []string
+	for _, file := range []string{c.CA, c.Cert, c.Key} {
+		if file == "" {
+			continue
+		}
 		b, err := os.ReadFile(file)
 		if err != nil {
 			return nil, fmt.Errorf("tls: %w", err)

@@ -106,12 +106,15 @@ func (s *setting) adminConfig() object {
 	return config
 }
 
-// catchLogs sends the default log to a file, unless the Caddyfile says where
-// it goes.
+// catchLogs sends the default log, and those of sites, to one file, unless the
+// Caddyfile says where they go.
 func (s *setting) catchLogs(root object) {
-	log := child(child(child(root, "logging"), "logs"), "default")
-	if log["writer"] == nil {
-		log["writer"] = object{"output": "file", "filename": s.logFile(), "roll": false}
+	logs := child(child(root, "logging"), "logs")
+	child(logs, "default")
+	for name := range logs {
+		if log := child(logs, name); log["writer"] == nil {
+			log["writer"] = object{"output": "file", "filename": s.logFile(), "roll": false}
+		}
 	}
 }
 
