@@ -12,10 +12,6 @@ import (
 	"github.com/caddy-e2b/gateway/routing"
 )
 
-// controlLifecycle is the pool key of control-plane connections: they belong to
-// a role, not to a sandbox.
-const controlLifecycle = "control"
-
 // serveControl carries a call to the role that serves it. Bodies are small JSON
 // and are read whole; an answer is looked at before it is passed on, because
 // ROCK does not always speak E2B.
@@ -80,36 +76,20 @@ func (g *Gateway) candidates(ctx context.Context, op routing.Operation) []*routi
 	return all
 }
 
-// sendControl sends a call to one address of its role. Only a failed dial leads
-// to the next address: after that nobody knows what ROCK has done.
+// sendControl sends a call to the role that serves it.
 func (g *Gateway) sendControl(ctx context.Context, r *http.Request, cluster *routing.Cluster, op routing.Operation, body []byte) (*http.Response, string, error) {
 	role := cluster.Admin
 	if op.Role == routing.ProxyRole {
 		role = cluster.Proxy
 	}
-	var err error
-	for _, e := range role.Candidates("") {
+	return RoleClient{role, g.opt.Upstream}.Do(ctx, func() *http.Request {
 		req := outbound(ctx, r, routing.ControlPlane)
 		if op.CreateV2 {
 			req.URL.Opaque = "/sandboxes"
 		}
 		bufferedBody(req, body)
-		address(req, e.Scheme, controlLifecycle, e.Address)
-		var resp *http.Response
-		resp, err = g.opt.Upstream.RoundTrip(req)
-		var dial *upstream.DialError
-		if !errors.As(err, &dial) {
-			if err == nil {
-				role.Dialled(e)
-			}
-			return resp, e.Address, err
-		}
-		if ctx.Err() != nil {
-			return nil, e.Address, err
-		}
-		role.DialFailed(e)
-	}
-	return nil, "", err
+		return req
+	})
 }
 
 // controlFailure is what a call that got no answer is told.

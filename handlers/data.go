@@ -184,7 +184,7 @@ func causeOfBody(err error) cause.Cause {
 func (c *dataCall) send(req *http.Request, hops []hop) (*http.Response, error) {
 	var err error
 	for _, h := range hops {
-		address(req, h.scheme, c.route.Lifecycle, h.address)
+		pointAt(req, h.scheme, c.route.Lifecycle, h.address)
 		c.out.Upstream = h.address
 		var resp *http.Response
 		resp, err = c.g.opt.Upstream.RoundTrip(req)

@@ -98,8 +98,8 @@ func exactURL(r *http.Request) *url.URL {
 	return &url.URL{Opaque: path, RawQuery: query, ForceQuery: has && query == ""}
 }
 
-// address points a request at an endpoint.
-func address(out *http.Request, scheme, lifecycle, hostport string) {
+// pointAt addresses a request.
+func pointAt(out *http.Request, scheme, lifecycle, hostport string) {
 	out.URL.Scheme = scheme
 	out.URL.Host = upstream.Host(lifecycle, hostport)
 }

@@ -9,7 +9,9 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
+	"github.com/caddy-e2b/gateway/handlers"
 	"github.com/caddy-e2b/gateway/routing"
+	"github.com/caddy-e2b/gateway/routing/control"
 )
 
 // RedisRegistry is the module "e2b.registries.redis": ROCK's own records in
@@ -57,8 +59,8 @@ func (ControlRegistry) CaddyModule() caddy.ModuleInfo {
 }
 
 // Registry implements [RegistryModule].
-func (c *ControlRegistry) Registry(Environment) (routing.Registry, error) {
-	return nil, errors.New("the control backend is not part of this build yet")
+func (c *ControlRegistry) Registry(env Environment) (routing.Registry, error) {
+	return control.New(handlers.RoleClient{Role: env.Admin, Upstream: env.Upstream}.Get), nil
 }
 
 // StaticRegistry is the module "e2b.registries.static": a table in the config.

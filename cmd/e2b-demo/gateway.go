@@ -1,0 +1,120 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"path/filepath"
+	"strings"
+
+	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/caddyconfig"
+	_ "github.com/caddyserver/caddy/v2/modules/standard"
+
+	_ "github.com/caddy-e2b/gateway/module"
+)
+
+// gateway is the running gateway.
+type gateway struct {
+	url    string
+	caFile string // "" without TLS
+	apiKey string
+}
+
+// serve starts the gateway in this process, from a Caddyfile as an operator
+// would write it.
+func serve(o options, dir string, d *deployment) (*gateway, error) {
+	listen, err := loopback(o.listen)
+	if err != nil {
+		return nil, err
+	}
+	g := &gateway{url: "http://" + listen}
+	if o.tls {
+		g.url = "https://" + listen
+		g.caFile = filepath.Join(dir, "caddy", "pki", "authorities", "local", "root.crt")
+	}
+	secret := make([]byte, 20)
+	if _, err := rand.Read(secret); err != nil {
+		return nil, err
+	}
+	g.apiKey = "e2b_" + hex.EncodeToString(secret)
+
+	adapter := caddyconfig.GetAdapter("caddyfile")
+	config, _, err := adapter.Adapt([]byte(caddyfile(g.url, dir, d)), map[string]any{"filename": "Caddyfile"})
+	if err != nil {
+		return nil, err
+	}
+	if err := caddy.Load(config, true); err != nil {
+		return nil, fmt.Errorf("%w (another address: -listen 127.0.0.1:0)", err)
+	}
+	return g, nil
+}
+
+func (g *gateway) stop() { _ = caddy.Stop() }
+
+// caddyfile is the gateway's configuration.
+func caddyfile(url, dir string, d *deployment) string {
+	registry := "# No registry: the admin role is asked where a sandbox is."
+	if d.redis != "" {
+		registry = "registry redis {\n\t\t\taddress " + d.redis + "\n\t\t}"
+	}
+	tls := ""
+	if strings.HasPrefix(url, "https:") {
+		tls = "tls internal"
+	}
+	return `{
+	admin off
+	persist_config off
+	skip_install_trust
+	auto_https disable_redirects
+	grace_period 1s
+	storage file_system ` + filepath.Join(dir, "caddy") + `
+	log {
+		level WARN
+	}
+	e2b {
+		` + registry + `
+		cluster demo {
+			admin http://` + d.admin + `
+			proxy http://` + d.proxy + `
+		}
+	}
+}
+
+` + url + ` {
+	` + tls + `
+	e2b
+}
+`
+}
+
+// environment is what an SDK reads.
+func (g *gateway) environment() string {
+	lines := []string{
+		"export E2B_API_URL=" + g.url,
+		"export E2B_SANDBOX_URL=" + g.url,
+		"export E2B_API_KEY=" + g.apiKey,
+		"export E2B_TEMPLATE_ID=base",
+	}
+	if g.caFile != "" {
+		lines = append(lines, "export SSL_CERT_FILE="+g.caFile, "export NODE_EXTRA_CA_CERTS="+g.caFile)
+	}
+	return strings.Join(lines, "\n") + "\n"
+}
+
+// loopback checks the address, and picks a port for port 0. The pretend ROCK
+// runs any command, so it is for this machine only.
+func loopback(listen string) (string, error) {
+	host, port, err := net.SplitHostPort(listen)
+	if err != nil {
+		return "", fmt.Errorf("-listen %s: %w", listen, err)
+	}
+	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
+		return "", fmt.Errorf("-listen %s: the demo serves loopback addresses only, because it runs commands for everybody who asks", listen)
+	}
+	if port == "0" {
+		return freeAddress()
+	}
+	return listen, nil
+}

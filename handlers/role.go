@@ -1,0 +1,59 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"net/url"
+
+	"github.com/caddy-e2b/gateway/handlers/upstream"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// RoleClient sends control-plane requests to one role of a cluster.
+type RoleClient struct {
+	Role     *routing.Balancer
+	Upstream Upstream
+}
+
+// roleLifecycle is the pool key of its connections: they belong to a role, not
+// to a sandbox.
+const roleLifecycle = "role"
+
+// Do sends what makeRequest returns to one address of the role and says which.
+// Only a failed dial leads to the next address, and to another request: after
+// that nobody knows what ROCK has done.
+func (c RoleClient) Do(ctx context.Context, makeRequest func() *http.Request) (*http.Response, string, error) {
+	var lastErr error
+	for _, e := range c.Role.Candidates("") {
+		req := makeRequest()
+		pointAt(req, e.Scheme, roleLifecycle, e.Address)
+		resp, err := c.Upstream.RoundTrip(req)
+		var dial *upstream.DialError
+		if !errors.As(err, &dial) {
+			if err == nil {
+				c.Role.Dialled(e)
+			}
+			return resp, e.Address, err
+		}
+		if ctx.Err() != nil {
+			return nil, e.Address, err
+		}
+		c.Role.DialFailed(e)
+		lastErr = err
+	}
+	return nil, "", lastErr
+}
+
+// Get sends GET path. It is the Getter of registry control.
+func (c RoleClient) Get(ctx context.Context, path string) (*http.Response, error) {
+	resp, _, err := c.Do(ctx, func() *http.Request {
+		return (&http.Request{
+			Method: http.MethodGet,
+			URL:    &url.URL{Opaque: path},
+			Host:   "rock",
+			Header: http.Header{"Accept": {"application/json"}, "User-Agent": {"e2b-gateway"}},
+		}).WithContext(ctx)
+	})
+	return resp, err
+}

@@ -1,0 +1,89 @@
+// Package control is the registry of a cluster without a Redis that can be
+// reached: it asks the cluster's admin role about each sandbox. A local ROCK
+// keeps its Redis inside its own process, so this is the only registry for it.
+//
+// It knows E2B's GET /sandboxes/{id} and how ROCK answers it. Which address of
+// the role is asked is decided by whoever gives it its [Getter].
+package control
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// Getter sends GET path to the admin role. The caller closes the body.
+type Getter func(ctx context.Context, path string) (*http.Response, error)
+
+// Registry is the registry. It holds no state.
+type Registry struct{ get Getter }
+
+// New makes a Registry.
+func New(get Getter) *Registry { return &Registry{get} }
+
+// maxAnswer bounds what is read of an answer, in bytes. A sandbox's metadata
+// is the only part without a limit of its own.
+const maxAnswer = 1 << 20
+
+// sandboxIP is the key under which ROCK puts a sandbox's address into its
+// metadata.
+const sandboxIP = "e2b.agents.kruise.io/sandbox-ip"
+
+// Lookup implements [routing.Registry].
+//
+// Gone is a 404 in E2B's shape, {"code":404,"message":…}: the admin role looked
+// and found nothing. Every other failure is a don't know, also the 404 of a
+// web framework, {"detail":"Not Found"}, which says that the role does not know
+// the call. Older ROCK answers 404 for a sandbox that is still starting, so
+// such a sandbox is told to be gone until it runs.
+func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route, error) {
+	resp, err := r.get(ctx, "/sandboxes/"+sandboxID)
+	if err != nil {
+		return nil, fmt.Errorf("%w: asking the admin role: %w", routing.ErrUnavailable, err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	if err != nil {
+		return nil, fmt.Errorf("%w: reading the admin role's answer: %w", routing.ErrUnavailable, err)
+	}
+	return parse(sandboxID, resp.StatusCode, body)
+}
+
+func parse(sandboxID string, status int, body []byte) (*routing.Route, error) {
+	var answer struct {
+		Code      int               `json:"code"`
+		State     string            `json:"state"`
+		StartedAt string            `json:"startedAt"`
+		Metadata  map[string]string `json:"metadata"`
+	}
+	err := json.Unmarshal(body, &answer)
+	switch {
+	case status == http.StatusNotFound && err == nil && answer.Code == http.StatusNotFound:
+		return nil, routing.ErrGone
+	case status != http.StatusOK:
+		return nil, fmt.Errorf("%w: the admin role answered %d", routing.ErrUnavailable, status)
+	case err != nil:
+		return nil, fmt.Errorf("%w: %w", routing.ErrMalformed, err)
+	}
+	route := &routing.Route{
+		SandboxID: sandboxID,
+		Lifecycle: routing.LifecycleOf(sandboxID, answer.StartedAt, answer.Metadata[sandboxIP]),
+	}
+	switch answer.State {
+	case "running":
+		route.State = routing.StateRunning
+	case "paused":
+		route.State = routing.StatePaused
+	default:
+		route.Problem = "state is neither running nor paused"
+	}
+	if host, err := netip.ParseAddr(answer.Metadata[sandboxIP]); err == nil {
+		route.Host = host
+	}
+	return route, nil
+}

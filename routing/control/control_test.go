@@ -1,0 +1,86 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+func answer(status int, body string) Getter {
+	return func(_ context.Context, path string) (*http.Response, error) {
+		if path != "/sandboxes/sbx-1" {
+			return nil, errors.New("asked for " + path)
+		}
+		return &http.Response{StatusCode: status, Body: io.NopCloser(strings.NewReader(body))}, nil
+	}
+}
+
+func TestTheAdminRolesAnswersAreReadAsOneOfThree(t *testing.T) {
+	refused := errors.New("refused")
+	for _, tc := range []struct {
+		name  string
+		get   Getter
+		state routing.State
+		err   error
+	}{
+		{"running", answer(200, `{"state":"running","startedAt":"2026-08-21T14:12:44+08:00"}`), routing.StateRunning, nil},
+		{"paused", answer(200, `{"state":"paused"}`), routing.StatePaused, nil},
+		{"a state we do not know", answer(200, `{"state":"moving"}`), routing.StateUnknown, nil},
+		{"not found", answer(404, `{"code":404,"message":"Sandbox sbx-1 not found"}`), 0, routing.ErrGone},
+		{"call not known", answer(404, `{"detail":"Not Found"}`), 0, routing.ErrUnavailable},
+		{"404 of a web server", answer(404, `<html>`), 0, routing.ErrUnavailable},
+		{"failed", answer(500, `{"code":500,"message":"x"}`), 0, routing.ErrUnavailable},
+		{"refused", func(context.Context, string) (*http.Response, error) { return nil, refused }, 0, routing.ErrUnavailable},
+		{"not JSON", answer(200, `<html>`), 0, routing.ErrMalformed},
+		{"a list", answer(200, `[]`), 0, routing.ErrMalformed},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			route, err := New(tc.get).Lookup(t.Context(), "sbx-1")
+			if !errors.Is(err, tc.err) || errors.Is(err, routing.ErrGone) != (tc.err == routing.ErrGone) {
+				t.Fatalf("got %+v, %v", route, err)
+			}
+			if err == nil && (route.State != tc.state || route.SandboxID != "sbx-1") {
+				t.Fatalf("got %+v", route)
+			}
+		})
+	}
+}
+
+func TestARestartedSandboxHasAnotherLifecycle(t *testing.T) {
+	lookup := func(body string) *routing.Route {
+		r, err := New(answer(200, body)).Lookup(t.Context(), "sbx-1")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return r
+	}
+	a := lookup(`{"state":"running","startedAt":"1","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.0.0.7"}}`)
+	same := lookup(`{"state":"running","startedAt":"1","endAt":"9","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.0.0.7"}}`)
+	later := lookup(`{"state":"running","startedAt":"2","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.0.0.7"}}`)
+	moved := lookup(`{"state":"running","startedAt":"1","metadata":{"e2b.agents.kruise.io/sandbox-ip":"rock-worker"}}`)
+	if a.Lifecycle != same.Lifecycle || a.Lifecycle == later.Lifecycle || a.Lifecycle == moved.Lifecycle {
+		t.Errorf("%s %s %s %s", a.Lifecycle, same.Lifecycle, later.Lifecycle, moved.Lifecycle)
+	}
+	if a.Host.String() != "10.0.0.7" || moved.Host.IsValid() {
+		t.Errorf("hosts %v, %v", a.Host, moved.Host)
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add(200, `{"state":"running","metadata":{"a":"b"}}`)
+	f.Add(404, `{"code":404}`)
+	f.Fuzz(func(t *testing.T, status int, body string) {
+		route, err := parse("sbx-1", status, []byte(body))
+		if (route == nil) == (err == nil) {
+			t.Fatalf("%+v and %v", route, err)
+		}
+		if errors.Is(err, routing.ErrGone) && status != http.StatusNotFound {
+			t.Fatalf("%d is called gone", status)
+		}
+	})
+}

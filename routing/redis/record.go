@@ -1,0 +1,203 @@
+package redis
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// parseRecord reads what a key holds: an object, or an array of one as JSON.GET
+// with a path answers. Every field may be missing (rock writes partial records
+// when two of its processes race); only the state is needed.
+func parseRecord(sandboxID string, record []byte, names Fields) (*routing.Route, error) {
+	fields, err := object(record)
+	if err != nil {
+		return nil, err
+	}
+	if id, ok := stringOf(fields[names.SandboxID]); ok && id != "" && id != sandboxID {
+		return nil, fmt.Errorf("%w: it is about another sandbox", routing.ErrMalformed)
+	}
+	state, err := stateOf(fields[names.State])
+	if err != nil {
+		return nil, err
+	}
+	r := &routing.Route{SandboxID: sandboxID, State: state}
+	var problems []string
+	note := func(problem string) {
+		if problem != "" {
+			problems = append(problems, problem)
+		}
+	}
+
+	host, problem := hostOf(fields[names.HostIP])
+	r.Host = host
+	note(problem)
+	ports, problem := portsOf(fields[names.PortMapping])
+	r.Ports = ports
+	note(problem)
+	r.Problem = strings.Join(problems, "; ")
+	r.Lifecycle = routing.LifecycleOf(
+		scalar(fields[names.CreateTime]), scalar(fields[names.StartTime]),
+		scalar(fields[names.HostIP]), portsText(ports),
+	)
+	return r, nil
+}
+
+// object returns the fields of a record, as they are.
+func object(record []byte) (map[string]json.RawMessage, error) {
+	record = bytes.TrimSpace(record)
+	if len(record) > 0 && record[0] == '[' {
+		var elements []json.RawMessage
+		if err := json.Unmarshal(record, &elements); err != nil {
+			return nil, fmt.Errorf("%w: it is not JSON", routing.ErrMalformed)
+		}
+		switch len(elements) {
+		case 0:
+			return nil, routing.ErrGone
+		case 1:
+			record = elements[0]
+		default:
+			return nil, fmt.Errorf("%w: it is an array of %d", routing.ErrMalformed, len(elements))
+		}
+	}
+	if empty(record) {
+		return nil, routing.ErrGone
+	}
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(record, &fields); err != nil {
+		// Not the error's text: it may quote the record, which holds secrets.
+		return nil, fmt.Errorf("%w: it is not a JSON object", routing.ErrMalformed)
+	}
+	if len(fields) == 0 {
+		return nil, routing.ErrGone
+	}
+	return fields, nil
+}
+
+// empty reports null, and an array of nothing: a document [] as JSON.GET with
+// a path answers it.
+func empty(value []byte) bool {
+	if string(value) == "null" {
+		return true
+	}
+	var elements []json.RawMessage
+	return len(value) > 0 && value[0] == '[' && json.Unmarshal(value, &elements) == nil && len(elements) == 0
+}
+
+// stateOf reads rock's names of states: rock/actions/sandbox/response.py.
+func stateOf(field json.RawMessage) (routing.State, error) {
+	if len(field) == 0 || string(field) == "null" {
+		return 0, fmt.Errorf("%w: it has no state", routing.ErrMalformed)
+	}
+	name, ok := stringOf(field)
+	if !ok {
+		return 0, fmt.Errorf("%w: its state is not a string", routing.ErrMalformed)
+	}
+	switch strings.ToLower(name) {
+	case "pending":
+		return routing.StateStarting, nil
+	case "running":
+		return routing.StateRunning, nil
+	case "stopped", "archiving", "archived":
+		return routing.StatePaused, nil
+	case "deleted":
+		return routing.StateDeleted, nil
+	default:
+		return 0, fmt.Errorf("%w: its state %.20q is not known", routing.ErrMalformed, name)
+	}
+}
+
+// hostOf reads an address. Missing, null, "" and "default" are rock's ways to
+// say that there is none (yet).
+func hostOf(field json.RawMessage) (netip.Addr, string) {
+	if len(field) == 0 || string(field) == "null" {
+		return netip.Addr{}, ""
+	}
+	s, ok := stringOf(field)
+	switch {
+	case !ok:
+		return netip.Addr{}, "host_ip is not a string"
+	case s == "" || s == "default":
+		return netip.Addr{}, ""
+	}
+	addr, err := netip.ParseAddr(s)
+	if err != nil || addr.Zone() != "" {
+		return netip.Addr{}, "host_ip is not an IP address"
+	}
+	return addr.Unmap(), ""
+}
+
+// portsOf reads a mapping whose keys and values are numbers or strings of
+// digits. What is no port is left out.
+func portsOf(field json.RawMessage) (map[uint16]uint16, string) {
+	if len(field) == 0 || string(field) == "null" {
+		return nil, ""
+	}
+	var raw map[string]json.RawMessage
+	if err := json.Unmarshal(field, &raw); err != nil {
+		return nil, "port_mapping is not an object"
+	}
+	if len(raw) == 0 {
+		return nil, ""
+	}
+	ports := make(map[uint16]uint16, len(raw))
+	dropped := 0
+	for key, value := range raw {
+		inside, ok := routing.ParsePort(key)
+		outside, ok2 := routing.ParsePort(scalar(value))
+		if !ok || !ok2 {
+			dropped++
+			continue
+		}
+		ports[inside] = outside
+	}
+	if dropped > 0 {
+		return ports, fmt.Sprintf("port_mapping has %d entries that are not ports", dropped)
+	}
+	return ports, ""
+}
+
+// portsText is a mapping in one order, for the lifecycle's name.
+func portsText(ports map[uint16]uint16) string {
+	keys := make([]uint16, 0, len(ports))
+	for k := range ports {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	var b []byte
+	for _, k := range keys {
+		b = strconv.AppendUint(b, uint64(k), 10)
+		b = append(b, ':')
+		b = strconv.AppendUint(b, uint64(ports[k]), 10)
+		b = append(b, ' ')
+	}
+	return string(b)
+}
+
+func stringOf(field json.RawMessage) (string, bool) {
+	if len(field) == 0 || field[0] != '"' {
+		return "", false
+	}
+	var s string
+	if err := json.Unmarshal(field, &s); err != nil {
+		return "", false
+	}
+	return s, true
+}
+
+// scalar is a string's content, or a number as it is written.
+func scalar(field json.RawMessage) string {
+	if s, ok := stringOf(field); ok {
+		return s
+	}
+	if string(field) == "null" {
+		return ""
+	}
+	return string(field)
+}
