@@ -117,6 +117,11 @@ func (s *StaticConfig) Check() error {
 		case sandbox.State != "" && sandbox.State != "running" && sandbox.State != "paused":
 			return fmt.Errorf("sandbox %q: state is running or paused, not %q", id, sandbox.State)
 		}
+		for inside, outside := range sandbox.Ports {
+			if inside == 0 || outside == 0 {
+				return fmt.Errorf("sandbox %q: port 0 does not exist", id)
+			}
+		}
 		if sandbox.Host != "" && !hasPlaceholder(sandbox.Host) {
 			if _, err := netip.ParseAddr(sandbox.Host); err != nil {
 				return fmt.Errorf("sandbox %q: host %q is not an IP address", id, sandbox.Host)
