@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 
@@ -18,7 +19,8 @@ import (
 // gateway is the running gateway.
 type gateway struct {
 	url    string
-	caFile string // "" without TLS
+	caFile string // the demo's own authority, "" without TLS
+	bundle string // the same and the system's
 	apiKey string
 }
 
@@ -48,7 +50,33 @@ func serve(o options, dir string, d *deployment) (*gateway, error) {
 	if err := caddy.Load(config, true); err != nil {
 		return nil, fmt.Errorf("%w (another address: -listen 127.0.0.1:0)", err)
 	}
+	if o.tls {
+		g.bundle = filepath.Join(dir, "ca-bundle.pem")
+		if err := writeBundle(g.bundle, g.caFile); err != nil {
+			return nil, err
+		}
+	}
 	return g, nil
+}
+
+// systemRoots are the places where systems keep their authorities.
+var systemRoots = []string{"/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt", "/etc/ssl/cert.pem"}
+
+// writeBundle joins the demo's authority and the system's: SSL_CERT_FILE
+// replaces what a program trusts, and a shell in which it is set should still
+// be able to install a package.
+func writeBundle(bundle, caFile string) error {
+	all, err := os.ReadFile(caFile)
+	if err != nil {
+		return err
+	}
+	for _, roots := range systemRoots {
+		if b, err := os.ReadFile(roots); err == nil {
+			all = append(append(all, '\n'), b...)
+			break
+		}
+	}
+	return os.WriteFile(bundle, all, 0o600)
 }
 
 func (g *gateway) stop() { _ = caddy.Stop() }
@@ -98,7 +126,7 @@ func (g *gateway) environment() string {
 		"export E2B_TEMPLATE_ID=base",
 	}
 	if g.caFile != "" {
-		lines = append(lines, "export SSL_CERT_FILE="+g.caFile, "export NODE_EXTRA_CA_CERTS="+g.caFile)
+		lines = append(lines, "export SSL_CERT_FILE="+g.bundle, "export NODE_EXTRA_CA_CERTS="+g.caFile)
 	}
 	return strings.Join(lines, "\n") + "\n"
 }
