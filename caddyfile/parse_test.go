@@ -63,11 +63,11 @@ func TestAJSONConfigIsHeldToTheRulesOfTheCaddyfile(t *testing.T) {
 
 func TestAStaticTableInJSONIsHeldToTheRulesOfTheCaddyfile(t *testing.T) {
 	for rule, config := range map[string]string{
-		"invalid sandbox id":        `{"sandboxes": {"../x": {}}}`,
-		"is null":                   `{"sandboxes": {"a": null}}`,
-		"state is running or pause": `{"sandboxes": {"a": {"state": "asleep"}}}`,
-		"not an IP address":         `{"sandboxes": {"a": {"host": "db"}}}`,
-		"port 0":                    `{"sandboxes": {"a": {"ports": {"0": 1}}}}`,
+		"invalid sandbox id": `{"sandboxes": {"../x": {}}}`,
+		"is null":            `{"sandboxes": {"a": null}}`,
+		"state is one of":    `{"sandboxes": {"a": {"state": "asleep"}}}`,
+		"not an IP address":  `{"sandboxes": {"a": {"host": "db"}}}`,
+		"port 0":             `{"sandboxes": {"a": {"ports": {"0": 1}}}}`,
 	} {
 		var c StaticConfig
 		if err := json.Unmarshal([]byte(config), &c); err != nil {

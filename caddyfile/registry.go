@@ -71,10 +71,14 @@ type StaticConfig struct {
 
 // StaticSandbox is one record of [StaticConfig].
 type StaticSandbox struct {
-	// State is "running" or "paused". Default: "running".
+	// State is "starting", "running", "paused" or "deleted".
+	// Default: "running".
 	State string `json:"state,omitempty"`
 	// Host is the IP address of the sandbox. Needed in mode "direct" only.
 	Host string `json:"host,omitempty"`
 	// Ports maps a port inside the sandbox to the port to dial on Host.
 	Ports map[uint16]uint16 `json:"ports,omitempty"`
+	// Lifecycle names this life of the sandbox: connections are never shared
+	// between two of them. Default: made from Host and Ports.
+	Lifecycle string `json:"lifecycle,omitempty"`
 }

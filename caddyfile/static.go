@@ -1,13 +1,19 @@
 package e2bcaddyfile
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
+	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
 	"github.com/caddy-e2b/gateway/routing"
 )
+
+// staticStates are the values of [StaticSandbox].State.
+var staticStates = []string{"starting", "running", "paused", "deleted"}
 
 // UnmarshalCaddyfile reads the registry. Syntax:
 //
@@ -21,9 +27,10 @@ func (c *ControlConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //
 //	registry static {
 //	    sandbox <id> {                   # any number
-//	        state running|paused
-//	        host  <ip>
-//	        port  <port in the sandbox> [<port on the host>]
+//	        state     starting|running|paused|deleted
+//	        host      <ip>
+//	        port      <port in the sandbox> [<port on the host>]
+//	        lifecycle <name>
 //	    }
 //	}
 //
@@ -56,7 +63,7 @@ func (s *StaticConfig) parseSandbox(d *caddyfile.Dispenser) error {
 	err := eachOption(d, func(option string) error {
 		switch option {
 		case "state":
-			return choice(d, &sandbox.State, "running", "paused")
+			return choice(d, &sandbox.State, staticStates...)
 		case "host":
 			if err := setWord(d, &sandbox.Host); err != nil {
 				return err
@@ -67,8 +74,16 @@ func (s *StaticConfig) parseSandbox(d *caddyfile.Dispenser) error {
 			return nil
 		case "port":
 			return sandbox.parsePort(d)
+		case "lifecycle":
+			if err := setWord(d, &sandbox.Lifecycle); err != nil {
+				return err
+			}
+			if !validName(sandbox.Lifecycle) {
+				return d.Errf("lifecycle: %q: a name is 1 to 63 of a-z A-Z 0-9 - and _", sandbox.Lifecycle)
+			}
+			return nil
 		default:
-			return unknown(d, option, "state", "host", "port")
+			return unknown(d, option, "state", "host", "port", "lifecycle")
 		}
 	}, "port")
 	if err != nil {
@@ -114,8 +129,10 @@ func (s *StaticConfig) Check() error {
 			return fmt.Errorf("sandbox %q: %w", id, routing.ErrInvalidSandboxID)
 		case sandbox == nil:
 			return fmt.Errorf("sandbox %q is null", id)
-		case sandbox.State != "" && sandbox.State != "running" && sandbox.State != "paused":
-			return fmt.Errorf("sandbox %q: state is running or paused, not %q", id, sandbox.State)
+		case !slices.Contains(staticStates, cmp.Or(sandbox.State, "running")):
+			return fmt.Errorf("sandbox %q: state is one of %s, not %q", id, strings.Join(staticStates, ", "), sandbox.State)
+		case sandbox.Lifecycle != "" && !validName(sandbox.Lifecycle):
+			return fmt.Errorf("sandbox %q: lifecycle %q: a name is 1 to 63 of a-z A-Z 0-9 - and _", id, sandbox.Lifecycle)
 		}
 		for inside, outside := range sandbox.Ports {
 			if inside == 0 || outside == 0 {

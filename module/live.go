@@ -95,9 +95,16 @@ func (l *live) leaseRoutes(a *App, client handlers.Upstream, clientIDs []string,
 	options := []any{"routes", a.Cache}
 	for i, registry := range a.registries {
 		options = append(options, clusters[i].Name, registry.CaddyModule().ID, registry)
-		if _, ok := registry.(standalone); !ok {
+		alone, ok := registry.(standalone)
+		if !ok {
 			options = append(options, clientIDs, adminIDs[i])
+			continue
 		}
+		files, err := alone.files()
+		if err != nil {
+			return nil, fmt.Errorf("cluster %q: %w", clusters[i].Name, err)
+		}
+		options = append(options, files)
 	}
 	k, err := key(options...)
 	if err != nil {

@@ -2,8 +2,8 @@ package module
 
 import (
 	"context"
-	"errors"
 	"net/netip"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -12,6 +12,7 @@ import (
 	"github.com/caddy-e2b/gateway/handlers"
 	"github.com/caddy-e2b/gateway/routing"
 	"github.com/caddy-e2b/gateway/routing/control"
+	"github.com/caddy-e2b/gateway/routing/redis"
 )
 
 // RedisRegistry is the module "e2b.registries.redis": ROCK's own records in
@@ -43,11 +44,39 @@ func (r *RedisRegistry) Provision(caddy.Context) error {
 func (r *RedisRegistry) Validate() error { return r.Check() }
 
 // Registry implements [RegistryModule].
-func (r *RedisRegistry) Registry(Environment) (routing.Registry, error) {
-	return nil, errors.New("the redis backend is not part of this build yet")
+func (r *RedisRegistry) Registry(env Environment) (routing.Registry, error) {
+	config := redis.Config{
+		Addresses: r.Addresses,
+		Username:  r.Username,
+		Password:  r.Password,
+		DB:        r.DB,
+		Cluster:   r.Cluster,
+		Protocol:  r.Protocol,
+		Identify:  r.Identify,
+		PoolSize:  r.PoolSize,
+		Timeout:   time.Duration(r.Timeout),
+		KeyPrefix: r.Prefix,
+		Fields: redis.Fields{
+			State:       r.Fields["state"],
+			HostIP:      r.Fields["host_ip"],
+			PortMapping: r.Fields["port_mapping"],
+			SandboxID:   r.Fields["sandbox_id"],
+			CreateTime:  r.Fields["create_time"],
+			StartTime:   r.Fields["start_time"],
+		},
+		Watch:  r.Watch,
+		Logger: env.Logger,
+	}
+	if s := r.Sentinel; s != nil {
+		config.Sentinel = &redis.Sentinel{Master: s.Master, Username: s.Username, Password: s.Password}
+	}
+	if t := r.TLS; t != nil {
+		config.TLS = &redis.TLS{CAFile: t.CA, CertFile: t.Cert, KeyFile: t.Key, ServerName: t.ServerName}
+	}
+	return redis.New(config)
 }
 
-func (*RedisRegistry) standalone() {}
+func (r *RedisRegistry) files() ([]string, error) { return tlsFiles(r.TLS) }
 
 // ControlRegistry is the module "e2b.registries.control": the cluster's admin
 // role, asked about each sandbox.
@@ -95,7 +124,7 @@ func (s *StaticRegistry) Registry(Environment) (routing.Registry, error) {
 	return m, nil
 }
 
-func (*StaticRegistry) standalone() {}
+func (*StaticRegistry) files() ([]string, error) { return nil, nil }
 
 type table map[string]*routing.Route
 

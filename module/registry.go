@@ -37,5 +37,8 @@ type Environment struct {
 }
 
 // standalone is a registry that does not use the Admin and Upstream of its
-// environment, so that it and its cache survive when these change.
-type standalone interface{ standalone() }
+// environment, so that it and its cache survive when these change. files are
+// the contents of the files it is made from.
+type standalone interface {
+	files() ([]string, error)
+}
