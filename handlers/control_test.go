@@ -153,13 +153,15 @@ func FuzzCompleteCreate(f *testing.F) {
 
 // Contract checklist 31: 503 only when nothing was done.
 func TestAnUnknownOutcomeIsNever503(t *testing.T) {
-	g := newRig(t, func(o *Options) { o.ControlTimeout = 50 * time.Millisecond })
+	g := newRig(t)
 	g.admin = func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }
 	r := g.send(t, "POST", "/sandboxes", unary, `{}`)
 	if code, _ := r.e2b(t); code != 500 {
 		t.Errorf("lost: %s", r.body)
 	}
 	g.wantEnd(t, cause.UpstreamReset)
+
+	g = newRig(t, func(o *Options) { o.ControlTimeout = 50 * time.Millisecond })
 	g.admin = func(w http.ResponseWriter, r *http.Request) {
 		// net/http notices that its client left once the body has been read.
 		io.Copy(io.Discard, r.Body)
@@ -170,6 +172,8 @@ func TestAnUnknownOutcomeIsNever503(t *testing.T) {
 		t.Errorf("too slow: %s", r.body)
 	}
 	g.wantEnd(t, cause.Deadline)
+
+	g = newRig(t)
 	dead, _ := routing.ParseEndpoint("http://127.0.0.1:1")
 	g.cluster.Admin = routing.NewBalancer([]*routing.Endpoint{dead, dead}, nil)
 	defer g.cluster.Admin.Close()

@@ -32,7 +32,7 @@ func relay(src io.Reader, change func(*Relay)) (string, Result) {
 	return dst.String(), res
 }
 
-// Contract checklist 37 and field report A17.
+// Contract checklist 37 and 47, field report A17.
 func TestAWholeStreamPassesUnchangedHoweverItIsSplit(t *testing.T) {
 	stream := join(message("one"), message(""), message(strings.Repeat("x", 64)), message(strings.Repeat("y", 65)), end(`{}`))
 	for name, src := range map[string]io.Reader{
@@ -72,7 +72,7 @@ func TestACutLeavesTheClientAtABoundary(t *testing.T) {
 	}
 }
 
-// Field report A18: a lie about the length costs no memory.
+// Contract checklist 54, field report A18: a lie about the length costs no memory.
 func TestAFrameLongerThanIsHeldStreamsAndACutInsideItIsTorn(t *testing.T) {
 	huge := binary.BigEndian.AppendUint32([]byte{0}, 0xffffffff)
 	got, res := relay(thenReset(join(message("one"), huge, []byte("some"))), nil)
