@@ -79,9 +79,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	live, err := h.shared.acquire()
 	if err != nil {
 		// Only a request that comes after its config was replaced can get
-		// here, when the parts it needs cannot be made again. Its connection
-		// is being drained anyway.
-		return caddyhttp.Error(http.StatusServiceUnavailable, err)
+		// here, on a connection that is being drained, when the parts it needs
+		// cannot be made again. An error of Caddy's would be read as one of
+		// the sandbox; a broken connection says nothing false.
+		h.logger.Error("a request came too late for its config", zap.Error(err))
+		panic(http.ErrAbortHandler)
 	}
 	defer h.shared.release()
 	if restore := allowSilence(r); restore != nil {

@@ -152,3 +152,10 @@ func TestAConfigThatFailsHalfWayLeavesNothingBehind(t *testing.T) {
 		t.Errorf("status %d", code)
 	}
 }
+
+func TestTheGatewayStartsAndServesWithRedisDown(t *testing.T) {
+	g := harness.Start(t, site(clusterOf(newRock(t, noContent), "registry redis {\naddress 127.0.0.1:1\n}")))
+	if code := health(t, g, "one"); code != http.StatusServiceUnavailable {
+		t.Errorf("status %d, want 503: nothing is known of the sandbox", code)
+	}
+}
