@@ -97,6 +97,7 @@ func (p *Process) Reload(caddyfile string) {
 	if _, err := p.command("reload", "--config", config, "--address", p.setting.admin, "--force"); err != nil {
 		p.t.Fatalf("reloading the gateway: %v", err)
 	}
+	settle(p.t, p.addresses(), 1)
 }
 
 // Signal sends a signal to the process.

@@ -6,6 +6,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"strings"
 	"testing"
 )
 
@@ -33,6 +34,15 @@ func (e *Endpoint) URLOf(listener string) string {
 		e.t.Fatalf("the Caddyfile has no listener %q but %v", listener, e.urls)
 	}
 	return url
+}
+
+// addresses are those of all listeners, by listener.
+func (e *Endpoint) addresses() map[string]string {
+	all := map[string]string{}
+	for listener, url := range e.urls {
+		_, all[listener], _ = strings.Cut(url, "://")
+	}
+	return all
 }
 
 // Client is an HTTP client that trusts the gateway and speaks HTTP/2 when the

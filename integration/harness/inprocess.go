@@ -75,6 +75,7 @@ func (g *Gateway) load(caddyfile string) error {
 		return err
 	}
 	g.Endpoint, g.running = e, true
+	settle(g.t, e.addresses(), 1)
 	return nil
 }
 
@@ -88,6 +89,7 @@ func (g *Gateway) Stop() {
 	if err := caddy.Stop(); err != nil {
 		g.t.Errorf("stopping the gateway: %v", err)
 	}
+	settle(g.t, g.setting.addresses, 0)
 }
 
 // Logs is what the gateway has logged so far, one JSON object a line.
