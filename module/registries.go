@@ -11,8 +11,8 @@ import (
 	"github.com/caddy-e2b/gateway/handlers"
 	"github.com/caddy-e2b/gateway/routing"
 	"github.com/caddy-e2b/gateway/routing/control"
-	"github.com/caddy-e2b/gateway/routing/static"
 	"github.com/caddy-e2b/gateway/routing/redis"
+	"github.com/caddy-e2b/gateway/routing/static"
 )
 
 // RedisRegistry is the module "e2b.registries.redis": ROCK's own records in
