@@ -5,6 +5,7 @@ import (
 	"context"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -51,6 +52,17 @@ type events interface {
 	Close() error
 }
 
+// inTime closes a stream with the test, or when it has lasted so long that a test must fail. A context with a deadline would not
+// do: it travels to the server, where it bounds the command.
+func inTime(t *testing.T, cancel context.CancelFunc, stream interface{ Close() error }) {
+	late := time.AfterFunc(patience, cancel)
+	t.Cleanup(func() {
+		late.Stop()
+		cancel()
+		_ = stream.Close()
+	})
+}
+
 // follower reads one event stream.
 type follower struct {
 	t      *testing.T
@@ -71,7 +83,7 @@ func (s *sandbox) start(t *testing.T, req *connect.Request[processpb.StartReques
 		cancel()
 		t.Fatalf("Start: %v", err)
 	}
-	t.Cleanup(func() { cancel(); _ = stream.Close() })
+	inTime(t, cancel, stream)
 	return (&follower{t: t, stream: stream, event: func() *processpb.ProcessEvent { return stream.Msg().GetEvent() }}).begin()
 }
 
@@ -84,7 +96,7 @@ func (s *sandbox) connect(t *testing.T, selector *processpb.ProcessSelector) *fo
 		cancel()
 		t.Fatalf("Connect: %v", err)
 	}
-	t.Cleanup(func() { cancel(); _ = stream.Close() })
+	inTime(t, cancel, stream)
 	return (&follower{t: t, stream: stream, event: func() *processpb.ProcessEvent { return stream.Msg().GetEvent() }}).begin()
 }
 

@@ -107,7 +107,12 @@ func TestInputThatACommandDoesNotReadGivesUpWithTheClient(t *testing.T) {
 	s := open(t, Options{})
 	f := s.start(t, connect.NewRequest(reading("echo up; sleep 1000")))
 	f.untilStdout("up")
+	c, err := s.handler.processes.find(byPid(f.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
 	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
 	answered := make(chan error)
 	go func() {
 		_, err := s.process.SendInput(ctx, connect.NewRequest(&processpb.SendInputRequest{
@@ -115,12 +120,24 @@ func TestInputThatACommandDoesNotReadGivesUpWithTheClient(t *testing.T) {
 		}))
 		answered <- err
 	}()
+	eventually(t, "the input is being written", func() bool {
+		if !c.inputMu.TryLock() {
+			return true
+		}
+		c.inputMu.Unlock()
+		return false
+	})
 	cancel()
 	if err := <-answered; err == nil {
 		t.Fatal("a pipe took 1 MiB that nobody read")
 	}
-	s.signal(t, f.pid, processpb.Signal_SIGNAL_SIGKILL)
-	f.end()
+	eventually(t, "the command takes other calls again", func() bool {
+		if !c.inputMu.TryLock() {
+			return false
+		}
+		c.inputMu.Unlock()
+		return true
+	})
 }
 
 func TestEveryListenerGetsTheOutput(t *testing.T) {

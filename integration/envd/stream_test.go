@@ -2,8 +2,10 @@ package envd
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"connectrpc.com/connect"
 
@@ -57,6 +59,28 @@ func TestTheDeadlineKillsTheCommand(t *testing.T) {
 	}
 }
 
+// lateContext is past its deadline and has not noticed.
+type lateContext struct{ context.Context }
+
+func (lateContext) Deadline() (time.Time, bool) { return time.Unix(1, 0), true }
+
+func TestAnEndAfterTheDeadlineIsADeadline(t *testing.T) {
+	s := open(t, Options{})
+	c, events, err := s.handler.processes.start(t.Context(), bash("true"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer events.leave()
+	<-c.done // so that the end event is the next thing to relay
+	err = s.handler.processes.relay(lateContext{t.Context()}, http.Header{}, c, events, func(event *processpb.ProcessEvent) error {
+		if event.GetEnd() != nil {
+			t.Errorf("told of the end: %v", event)
+		}
+		return nil
+	})
+	wantCode(t, err, connect.CodeDeadlineExceeded)
+}
+
 func TestTheDeadlineOfConnectEndsOnlyTheStream(t *testing.T) {
 	s := open(t, Options{})
 	f := s.start(t, connect.NewRequest(reading("read x; echo alive")))
@@ -89,7 +113,7 @@ func TestAQuietStreamSaysThatItLives(t *testing.T) {
 
 func TestABackgroundChildDoesNotHoldTheEnd(t *testing.T) {
 	s := open(t, Options{})
-	got := s.run(t, "sleep 1000 & echo parent is done")
+	got := s.run(t, "sleep 30 & echo parent is done")
 	if got.stdout != "parent is done\n" || got.end.GetExitCode() != 0 {
 		t.Errorf("stdout %q, end %v", got.stdout, got.end)
 	}

@@ -66,7 +66,7 @@ func (s *sandbox) watchDir(t *testing.T, req *connect.Request[filesystempb.Watch
 		cancel()
 		t.Fatalf("WatchDir: %v", err)
 	}
-	t.Cleanup(func() { cancel(); _ = stream.Close() })
+	inTime(t, cancel, stream)
 	if !stream.Receive() || stream.Msg().GetStart() == nil {
 		t.Fatalf("first message is %v (%v), want start", stream.Msg(), stream.Err())
 	}

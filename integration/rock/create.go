@@ -3,7 +3,6 @@ package rock
 import (
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"math"
@@ -12,6 +11,11 @@ import (
 	"strings"
 	"time"
 )
+
+// badInput is a message in the words of ROCK's validation.
+type badInput string
+
+func (e badInput) Error() string { return string(e) }
 
 // createRequest is a valid body of POST /sandboxes.
 type createRequest struct {
@@ -56,11 +60,11 @@ func parseCreate(body []byte) (createRequest, error) {
 		switch name {
 		case "templateID":
 			if json.Unmarshal(raw, &req.templateID) != nil || strings.TrimSpace(req.templateID) == "" {
-				err = errors.New("templateID: Input should be a non-blank string")
+				err = badInput("templateID: Input should be a non-blank string")
 			}
 		case "timeout":
-			if req.timeout, err = strictInt(raw); err == nil && req.timeout <= 0 {
-				err = errors.New("Input should be greater than 0")
+			if req.timeout, err = strictInt(raw); err == nil && (req.timeout <= 0 || req.timeout > math.MaxInt32) {
+				err = badInput("Input should be between 1 and 2147483647")
 			}
 			if err != nil {
 				err = fmt.Errorf("timeout: %w", err)
@@ -94,17 +98,17 @@ func parseTimeout(body []byte) (int64, error) {
 	}
 	raw, ok := fields["timeout"]
 	if !ok {
-		return 0, errors.New("timeout: Field required")
+		return 0, badInput("timeout: Field required")
 	}
 	if len(fields) > 1 {
-		return 0, errors.New("Extra inputs are not permitted")
+		return 0, badInput("Extra inputs are not permitted")
 	}
 	n, err := strictInt(raw)
 	if err != nil {
 		return 0, fmt.Errorf("timeout: %w", err)
 	}
 	if n < 0 || n > math.MaxInt32 {
-		return 0, errors.New("timeout: Input should be between 0 and 2147483647")
+		return 0, badInput("timeout: Input should be between 0 and 2147483647")
 	}
 	return n, nil
 }
@@ -113,10 +117,10 @@ func object(body []byte) (map[string]json.RawMessage, error) {
 	var fields map[string]json.RawMessage
 	d := json.NewDecoder(bytes.NewReader(body))
 	if err := d.Decode(&fields); err != nil || fields == nil {
-		return nil, errors.New("body: Input should be a valid JSON object")
+		return nil, badInput("body: Input should be a valid JSON object")
 	}
 	if _, err := d.Token(); err != io.EOF {
-		return nil, errors.New("body: Input should be a valid JSON object")
+		return nil, badInput("body: Input should be a valid JSON object")
 	}
 	return fields, nil
 }
@@ -134,7 +138,7 @@ func sortedKeys[V any](m map[string]V) []string {
 func strictInt(raw json.RawMessage) (int64, error) {
 	n, err := strconv.ParseInt(string(raw), 10, 64)
 	if err != nil {
-		return 0, errors.New("Input should be a valid integer")
+		return 0, badInput("Input should be a valid integer")
 	}
 	return n, nil
 }
@@ -174,7 +178,7 @@ func coldStart(metadata map[string]string, s *Sandbox, wait *time.Duration) erro
 	if v, ok := metadata["startup_timeout"]; ok {
 		n, err := strconv.ParseFloat(v, 64)
 		if err != nil || n <= 0 || math.IsInf(n, 0) || math.IsNaN(n) {
-			return errors.New("metadata.startup_timeout must be a positive finite number")
+			return badInput("metadata.startup_timeout must be a positive finite number")
 		}
 		*wait = time.Duration(min(n, 1e9) * float64(time.Second))
 	}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -16,8 +17,8 @@ import (
 // exchange is one request with its answer under the switchboard. The handler runs in a goroutine of its own and writes to the
 // exchange, so that a fault can end the answer at once while the handler is still busy.
 type exchange struct {
-	role                                Role
-	addr, sandbox, method, path, target string
+	role                        Role
+	addr, sandbox, method, path string
 
 	rw      http.ResponseWriter
 	conn    *net.TCPConn
@@ -26,6 +27,7 @@ type exchange struct {
 	faults  []*pendingFault
 	cut     chan Kind // the fault that ends the exchange; capacity 1
 	gone    <-chan struct{}
+	cutting atomic.Bool // set with cut: the handler's further bytes go nowhere, even before run takes rw away
 
 	mu       sync.Mutex
 	header   http.Header // the handler's; copied to rw when it is sent, because the handler may outlive rw
@@ -34,7 +36,6 @@ type exchange struct {
 	ended    bool  // rw must not be touched again
 	wrote    int64 // bytes of body
 	declared int64 // by Lie; -1: no lie
-	swallow  bool  // AnswerWith replaced the body
 }
 
 type pendingFault struct {
@@ -66,7 +67,7 @@ func (x *exchange) WriteHeader(status int) {
 func (x *exchange) sendHeader(status int, header http.Header) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.sent || x.ended {
+	if x.sent || x.ended || x.cutting.Load() {
 		return
 	}
 	x.sent, x.status = true, status
@@ -117,11 +118,8 @@ func (x *exchange) Write(p []byte) (int, error) {
 func (x *exchange) send(p []byte) error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.ended {
+	if x.ended || x.cutting.Load() {
 		return errEnded
-	}
-	if x.swallow {
-		return nil
 	}
 	framed := p
 	if x.declared >= 0 {
@@ -163,7 +161,7 @@ func (x *exchange) Flush() { _ = x.FlushError() }
 func (x *exchange) headerSent() bool {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	return x.sent || x.ended
+	return x.sent || x.ended || x.cutting.Load()
 }
 
 // strikeBody fires what is due at the present byte.
@@ -215,7 +213,7 @@ func (x *exchange) fire(f *pendingFault) error {
 			if !x.ended {
 				_, _ = x.rw.Write([]byte(a.Body))
 			}
-			x.swallow = true
+			x.ended = true
 			x.mu.Unlock()
 			x.cutNow(CleanEnd)
 			return errEnded
@@ -226,6 +224,8 @@ func (x *exchange) fire(f *pendingFault) error {
 		if !f.armed.take() {
 			return nil
 		}
+		x.push()
+		x.end() // before the handler can write one more byte
 		x.cutNow(f.armed.fault.Kind)
 		return errEnded
 	}
@@ -257,6 +257,7 @@ func (x *exchange) pause(d time.Duration) error {
 func (x *exchange) cutNow(k Kind) bool {
 	select {
 	case x.cut <- k:
+		x.cutting.Store(true)
 		if k == Reset || k == Close {
 			// A handler blocked in a write to a peer that does not read holds the lock; do not wait for it.
 			_ = x.conn.SetWriteDeadline(time.Now().Add(drainWait))

@@ -81,7 +81,9 @@ func (c *Cluster) withEnvd(rs router) http.Handler {
 				return
 			default:
 			}
-			s.touch()
+			if r.URL.Path != "/health" {
+				s.touch()
+			}
 			s.handler().ServeHTTP(w, r)
 		case r.URL.Path == "/health":
 			c.health(w, r, "")

@@ -61,8 +61,8 @@ func TestListShowsRunningSandboxesOnlyAndOneBadRecordFailsItAll(t *testing.T) {
 	if len(items) != 1 || items[0].SandboxID != "one" {
 		t.Fatalf("got %+v", items)
 	}
-	g.create("three").mu.Lock()
-	three := g.c.Sandbox("three")
+	three := g.create("three")
+	three.mu.Lock()
 	three.hostIP = ""
 	three.mu.Unlock()
 	if r := g.do("GET", g.proxy.URL()+"/v2/sandboxes?metadata=team%3Da%2520b", ""); r.status != 500 {

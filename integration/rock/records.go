@@ -3,6 +3,7 @@ package rock
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"sort"
 	"sync"
@@ -84,15 +85,15 @@ func (r RedisStrings) Set(ctx context.Context, key string, doc any) error {
 
 // Del implements Records. One command a key, because two keys of a sandbox may live in different slots of a Redis Cluster.
 func (r RedisStrings) Del(ctx context.Context, keys ...string) error {
+	var errs []error
 	for _, k := range keys {
-		if err := r.Client.Del(ctx, k).Err(); err != nil {
-			return err
-		}
+		errs = append(errs, r.Client.Del(ctx, k).Err())
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
-// RedisJSON writes JSON documents as ROCK does: JSON.SET key $ doc, JSON.DEL key.
+// RedisJSON writes JSON documents as ROCK does: JSON.SET key $ doc, JSON.DEL key $ (which removes the key). The path is spelled out
+// because fakeredis, ROCK's own local mode, refuses JSON.DEL without one.
 type RedisJSON struct{ Client redis.UniversalClient }
 
 // Set implements Records.
@@ -106,12 +107,11 @@ func (r RedisJSON) Set(ctx context.Context, key string, doc any) error {
 
 // Del implements Records.
 func (r RedisJSON) Del(ctx context.Context, keys ...string) error {
+	var errs []error
 	for _, k := range keys {
-		if err := r.Client.Do(ctx, "JSON.DEL", k).Err(); err != nil {
-			return err
-		}
+		errs = append(errs, r.Client.Do(ctx, "JSON.DEL", k, "$").Err())
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // recordWait bounds one write to Records, so that a Redis that hangs does not hang a test for ever.

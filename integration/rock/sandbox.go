@@ -58,8 +58,10 @@ type Sandbox struct {
 	hooks     []func()
 	box       *run.Box
 	boxErr    error
-	envd      http.Handler
 	listener  *Server
+
+	made sync.Once // guards envd
+	envd http.Handler
 }
 
 // owner is what the start headers say (contract 3.6).
@@ -119,25 +121,14 @@ func (s *Sandbox) Addr() string {
 
 // handler is the sandbox's Envd handler.
 func (s *Sandbox) handler() http.Handler {
-	s.mu.Lock()
-	h := s.envd
-	s.mu.Unlock()
-	if h != nil {
-		return h
-	}
-	made := s.cluster.opt.Envd(s) // may call Box
-	s.mu.Lock()
-	if s.envd == nil {
-		s.envd = made
-		if c, ok := made.(io.Closer); ok {
-			s.hooks = append(s.hooks, func() { _ = c.Close() })
+	s.made.Do(func() {
+		h := s.cluster.opt.Envd(s) // calls Box, so s.mu must be free
+		if c, ok := h.(io.Closer); ok {
+			s.OnStop(func() { _ = c.Close() })
 		}
-	} else if c, ok := made.(io.Closer); ok {
-		defer func() { _ = c.Close() }()
-	}
-	h = s.envd
-	s.mu.Unlock()
-	return h
+		s.envd = h
+	})
+	return s.envd
 }
 
 // Crash ends the container behind ROCK's back: state and records keep saying running.

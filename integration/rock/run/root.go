@@ -156,9 +156,11 @@ func probeUserNamespace(root string) error {
 	return nil
 }
 
-// killByRoot kills every process whose root directory is root.
-func killByRoot(root string) {
-	want, err := os.Stat(root)
+// killStragglers kills every process of this sandbox that /proc shows. It goes by the process's root directory, which nobody else
+// has, and in mode None by the HOME or TMPDIR that environ gave it. Going by remembered process groups instead could kill
+// strangers, because the kernel uses ids again.
+func (b *Box) killStragglers() {
+	root, err := os.Stat(b.root)
 	if err != nil {
 		return
 	}
@@ -171,10 +173,26 @@ func killByRoot(root string) {
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
-		if fi, err := os.Stat("/proc/" + e.Name() + "/root"); err == nil && os.SameFile(fi, want) {
-			_ = unix.Kill(pid, unix.SIGKILL)
+		if b.isolation == None {
+			env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
+			if err != nil || !b.gave(string(env)) {
+				continue
+			}
+		} else if fi, err := os.Stat("/proc/" + e.Name() + "/root"); err != nil || !os.SameFile(fi, root) {
+			continue
+		}
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+// gave tells whether an environment (NUL-terminated entries) has one of this root's own values.
+func (b *Box) gave(env string) bool {
+	for _, v := range strings.Split(env, "\x00") {
+		if v == "HOME="+b.root+Home || v == "TMPDIR="+b.root+"/tmp" {
+			return true
 		}
 	}
+	return false
 }
 
 // Remove deletes a sandbox root after its Box was closed. It refuses when anything is mounted below root, because a recursive delete

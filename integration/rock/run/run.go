@@ -166,15 +166,13 @@ func (b *Box) Processes() []*Process {
 	return ps
 }
 
-// KillAll sends SIGKILL to every command's process group and, in mode Namespace, to every process whose root is this sandbox's, so
-// that a command that made its own process group dies as well.
+// KillAll sends SIGKILL to every command's process group and then to whatever else belongs to this sandbox: children that outlived their
+// command, and commands that made a group of their own.
 func (b *Box) KillAll() {
 	for _, p := range b.Processes() {
 		_ = p.Kill()
 	}
-	if b.isolation == Namespace {
-		killByRoot(b.root)
-	}
+	b.killStragglers()
 }
 
 // Close kills all commands, waits until they are reaped and gives the namespace back. The files stay; see [Remove].

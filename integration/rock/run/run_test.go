@@ -186,39 +186,30 @@ func TestKillEndsTheWholeProcessGroup(t *testing.T) {
 	})
 }
 
-func TestCloseKillsEvenACommandThatLeftItsGroup(t *testing.T) {
-	b := openBox(t, Namespace)
-	if b == nil {
-		return
-	}
-	p, err := b.Start(Command{Args: []string{"-c", "setsid sleep 1000 >/dev/null & echo $!"}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer p.Close()
-	out, err := io.ReadAll(p.Stdout())
-	if err != nil {
-		t.Fatal(err)
-	}
-	p.Wait()
-	if err := b.Close(); err != nil {
-		t.Fatal(err)
-	}
-	gone := func() bool {
-		_, err := os.ReadFile("/proc/" + strings.TrimSpace(string(out)) + "/cmdline")
-		return err != nil
-	}
-	zombie := func() bool {
-		s, _ := os.ReadFile("/proc/" + strings.TrimSpace(string(out)) + "/stat")
-		return strings.Contains(string(s), ") Z ")
-	}
-	for deadline := time.Now().Add(5 * time.Second); !gone() && !zombie(); {
-		if time.Now().After(deadline) {
-			t.Fatal("still running")
-		}
-	}
-	if _, err := b.Start(Command{}); !errors.Is(err, ErrClosed) {
-		t.Fatalf("got %v", err)
+func TestCloseKillsWhatOutlivedItsCommandOrLeftItsGroup(t *testing.T) {
+	for _, script := range []string{"sleep 1000 >/dev/null 2>&1 & echo $!", "setsid sleep 1000 >/dev/null 2>&1 & echo $!"} {
+		eachMode(t, func(t *testing.T, b *Box) {
+			out, _, exit := bash(t, b, Command{}, script)
+			if exit.Code != 0 {
+				t.Fatalf("got %v", exit)
+			}
+			stat := "/proc/" + strings.TrimSpace(out) + "/stat"
+			if _, err := os.ReadFile(stat); err != nil {
+				t.Fatalf("%s did not outlive its command: %v", script, err)
+			}
+			if err := b.Close(); err != nil {
+				t.Fatal(err)
+			}
+			dead := func() bool { s, err := os.ReadFile(stat); return err != nil || strings.Contains(string(s), ") Z ") }
+			for deadline := time.Now().Add(5 * time.Second); !dead(); {
+				if time.Now().After(deadline) {
+					t.Fatalf("%s is still running", script)
+				}
+			}
+			if _, err := b.Start(Command{}); !errors.Is(err, ErrClosed) {
+				t.Fatalf("got %v", err)
+			}
+		})
 	}
 }
 
