@@ -66,8 +66,18 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	default:
 		h.planes = handlers.Both
 	}
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.IdleTimeout == 0 {
+		server.IdleTimeout = caddy.Duration(idleTimeout)
+	}
 	return nil
 }
+
+// idleTimeout is how long a server of ours keeps a client's unused connection,
+// unless "servers { timeouts { idle … } }" says otherwise. Caddy's default, 5m,
+// is to the second what Python's SDK keeps its own connections for: it would
+// send requests on connections that are just being closed, and shows its user
+// the raw error. Load balancers keep theirs for up to 10m.
+const idleTimeout = 11 * time.Minute
 
 // Validate checks the plane.
 func (h *Handler) Validate() error { return h.Check() }

@@ -1,8 +1,7 @@
 package module
 
 import (
-	"context"
-	"net/netip"
+	"strconv"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -13,6 +12,7 @@ import (
 	"github.com/caddy-e2b/gateway/routing"
 	"github.com/caddy-e2b/gateway/routing/control"
 	"github.com/caddy-e2b/gateway/routing/redis"
+	"github.com/caddy-e2b/gateway/routing/static"
 )
 
 // RedisRegistry is the module "e2b.registries.redis": ROCK's own records in
@@ -116,24 +116,18 @@ func (s *StaticRegistry) Validate() error { return s.Check() }
 
 // Registry implements [RegistryModule].
 func (s *StaticRegistry) Registry(Environment) (routing.Registry, error) {
-	m := table{}
-	for id, sb := range s.Sandboxes {
-		h, _ := netip.ParseAddr(sb.Host)
-		m[id] = &routing.Route{SandboxID: id, State: routing.StateRunning, Host: h, Ports: sb.Ports, Lifecycle: routing.LifecycleOf(id)}
+	sandboxes := make(map[string]static.Sandbox, len(s.Sandboxes))
+	for id, sandbox := range s.Sandboxes {
+		ports := make(map[string]uint16, len(sandbox.Ports))
+		for inside, outside := range sandbox.Ports {
+			ports[strconv.Itoa(int(inside))] = outside
+		}
+		sandboxes[id] = static.Sandbox{State: sandbox.State, Host: sandbox.Host, Ports: ports}
 	}
-	return m, nil
+	return static.New(sandboxes)
 }
 
 func (*StaticRegistry) files() ([]string, error) { return nil, nil }
-
-type table map[string]*routing.Route
-
-func (p table) Lookup(_ context.Context, id string) (*routing.Route, error) {
-	if r, ok := p[id]; ok {
-		return r, nil
-	}
-	return nil, routing.ErrGone
-}
 
 var (
 	_ RegistryModule        = (*RedisRegistry)(nil)

@@ -1,5 +1,6 @@
-// Package outage takes things away from a running gateway and watches what its
-// clients are told: the whole gateway, a real Redis, the ROCK double.
+// Package outage takes things away from a running gateway, or breaks them, and
+// watches what its clients are told: the whole gateway, a real Redis, the ROCK
+// double.
 package outage
 
 import (

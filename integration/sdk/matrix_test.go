@@ -112,12 +112,12 @@ func TestWholeLifeOfASandboxOnEnvd(t *testing.T) {
 	})
 }
 
-// lifeArguments lets each client transfer the full sizes once: over the transport where flow control has most to do among
-// those it can be asked to, and on ROCK, whose way of sending output all at once is the harder one.
+// lifeArguments lets each client transfer the full sizes once: over HTTP/2, where flow control has the most to do, unless
+// that is more than the client can do in the time; and on ROCK, whose way of sending output all at once is the harder one.
 func lifeArguments(c client, over transport, as profile) []string {
 	full := tlsH2
-	if c.slowH2Uploads {
-		full = tlsH1
+	if c.quadratic {
+		full = cleartextH1
 	}
 	args := []string{"--profile", string(as)}
 	if over != full || as != onROCK {

@@ -2,6 +2,11 @@
 // reached: it asks the cluster's admin role about each sandbox. A local ROCK
 // keeps its Redis inside its own process, so this is the only registry for it.
 //
+// It is a weaker witness than the Redis registry. ROCK answers 404 for a sandbox
+// that is being archived, older ROCK also for one that is starting, and a ROCK
+// that has lost its own Redis may answer 404 for everything: all of that reads
+// as gone here. Newer ROCK shows a starting sandbox as running.
+//
 // It knows E2B's GET /sandboxes/{id} and how ROCK answers it. Which address of
 // the role is asked is decided by whoever gives it its [Getter].
 package control
@@ -39,8 +44,7 @@ const sandboxIP = "e2b.agents.kruise.io/sandbox-ip"
 // Gone is a 404 in E2B's shape, {"code":404,"message":…}: the admin role looked
 // and found nothing. Every other failure is a don't know, also the 404 of a
 // web framework, {"detail":"Not Found"}, which says that the role does not know
-// the call. Older ROCK answers 404 for a sandbox that is still starting, so
-// such a sandbox is told to be gone until it runs.
+// the call.
 func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route, error) {
 	resp, err := r.get(ctx, "/sandboxes/"+sandboxID)
 	if err != nil {

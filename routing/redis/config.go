@@ -211,7 +211,7 @@ func (c Config) options() (*goredis.UniversalOptions, error) {
 		DB:            c.DB,
 		IsClusterMode: c.Cluster,
 		Protocol:      c.Protocol,
-		// Asked for by TLS handshakes of sentinels, too, so it does both.
+		// Used for sentinels as well as for servers. It does TLS itself.
 		Dialer: dialer{timeout: c.Timeout, tls: encryption, hello: c.Protocol == 3}.dial,
 
 		DisableIdentity: !c.Identify,

@@ -1,0 +1,94 @@
+package sdk
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/caddy-e2b/gateway/integration/envd"
+	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/rock"
+)
+
+// startDeployment runs the real binary in front of the ROCK double.
+func startDeployment(t testing.TB, over transport, as profile) Deployment {
+	t.Helper()
+	options := rock.Options{TempDir: t.TempDir()}
+	if as == onEnvd {
+		options.Envd = serveEnvd
+	}
+	cluster, err := rock.New(options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := cluster.Close(); err != nil {
+			t.Errorf("closing the double: %v", err)
+		}
+	})
+	address := map[rock.Role]string{}
+	for _, role := range []rock.Role{rock.Admin, rock.Proxy} {
+		server, err := cluster.Serve(role, "")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address[role] = server.URL()
+	}
+	gateway := harness.Binary(t, fmt.Sprintf(`{
+	e2b {
+		cluster test {
+			admin %s
+			proxy %s
+		}
+	}
+}
+:80 {
+	log
+	e2b
+}
+`, address[rock.Admin], address[rock.Proxy]), map[transport]harness.Transport{
+		cleartextH1: harness.Cleartext,
+		tlsH1:       harness.TLS1,
+		tlsH2:       harness.TLS2,
+	}[over])
+	return Deployment{
+		APIURL: gateway.URL, SandboxURL: gateway.URL, CAFile: gateway.CAFile,
+		APIKey:     "e2b_" + strings.Repeat("0a", 20),
+		TemplateID: "python:3.11",
+		Protocols:  func() map[string]int { return countProtocols(gateway.Logs()) },
+	}
+}
+
+func serveEnvd(s *rock.Sandbox) http.Handler {
+	box, err := s.Box()
+	if err != nil {
+		return http.NotFoundHandler()
+	}
+	h, err := envd.New(envd.Options{Box: box})
+	if err != nil {
+		return http.NotFoundHandler()
+	}
+	return h
+}
+
+// countProtocols reads the gateway's access log.
+func countProtocols(log string) map[string]int {
+	counted := map[string]int{}
+	lines := bufio.NewScanner(strings.NewReader(log))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var entry struct {
+			Logger  string `json:"logger"`
+			Request struct {
+				Proto string `json:"proto"`
+			} `json:"request"`
+		}
+		if json.Unmarshal(lines.Bytes(), &entry) == nil && strings.HasPrefix(entry.Logger, "http.log.access") {
+			counted[entry.Request.Proto]++
+		}
+	}
+	return counted
+}
