@@ -122,7 +122,7 @@ func (s *StaticRegistry) Registry(Environment) (routing.Registry, error) {
 		for inside, outside := range sandbox.Ports {
 			ports[strconv.Itoa(int(inside))] = outside
 		}
-		sandboxes[id] = static.Sandbox{State: sandbox.State, Host: sandbox.Host, Ports: ports}
+		sandboxes[id] = static.Sandbox{State: sandbox.State, Host: sandbox.Host, Ports: ports, Lifecycle: sandbox.Lifecycle}
 	}
 	return static.New(sandboxes)
 }
