@@ -43,6 +43,9 @@ type Handler struct {
 	shared *shared
 	planes handlers.Planes
 	logger *zap.Logger
+	// accessLog says that the server has an access log, which is the only
+	// reader of its fields.
+	accessLog bool
 }
 
 // CaddyModule returns the Caddy module information.
@@ -66,8 +69,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	default:
 		h.planes = handlers.Both
 	}
-	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok && server.IdleTimeout == 0 {
-		server.IdleTimeout = caddy.Duration(idleTimeout)
+	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
+		h.accessLog = server.Logs != nil
+		if server.IdleTimeout == 0 {
+			server.IdleTimeout = caddy.Duration(idleTimeout)
+		}
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func (h *Handler) record(r *http.Request, out *handlers.Outcome) {
 		o := *out
 		repl.Map(func(key string) (any, bool) { return placeholder(&o, key) })
 	}
-	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok && h.accessLog {
 		for _, f := range fields(out) {
 			extra.Add(f)
 		}
