@@ -1,0 +1,161 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/caddy-e2b/gateway/integration/harness"
+)
+
+// lockedBuffer is what a running demo prints.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// demo is a running demo.
+type demo struct {
+	out  lockedBuffer
+	env  []string
+	stop func() error
+}
+
+func start(t *testing.T, o options) *demo {
+	t.Helper()
+	temp := t.TempDir()
+	t.Setenv("TMPDIR", temp)
+	o.envFile = filepath.Join(t.TempDir(), "env")
+	d := &demo{env: os.Environ()}
+	ctx, cancel := context.WithCancel(context.Background())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, o, &d.out) }()
+	d.stop = sync.OnceValue(func() error {
+		cancel()
+		err := <-done
+		if left, _ := filepath.Glob(filepath.Join(temp, "e2b-demo-*")); len(left) > 0 {
+			t.Errorf("left behind: %v", left)
+		}
+		return err
+	})
+	t.Cleanup(func() { d.stop() })
+
+	deadline := time.After(30 * time.Second)
+	for !strings.Contains(d.out.String(), "Ctrl-C") {
+		select {
+		case err := <-done:
+			t.Fatalf("the demo ended: %v", err)
+		case <-deadline:
+			t.Fatal("the demo does not start")
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	lines, err := os.ReadFile(o.envFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(lines)) {
+		if !strings.Contains(d.out.String(), line) {
+			t.Errorf("%q is in the file and was not printed", line)
+		}
+		d.env = append(d.env, strings.TrimPrefix(strings.TrimSpace(line), "export "))
+	}
+	return d
+}
+
+// printed is the program that the demo printed between two of its lines.
+func (d *demo) printed(t *testing.T, first, last string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(d.out.String(), first)
+	program, _, ok2 := strings.Cut(rest, last)
+	if !ok || !ok2 {
+		t.Fatalf("no program in %s", d.out.String())
+	}
+	return program
+}
+
+// The first thing that a new user does, to the letter.
+func TestThePrintedProgramsRun(t *testing.T) {
+	root, err := harness.Root()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cache := filepath.Join(root, ".cache")
+	const want = "hello from Linux\n\nhello\nkilled: "
+	for name, o := range map[string]options{
+		"as it comes":    {profile: "rock"},
+		"with TLS":       {profile: "rock", tls: true},
+		"with Redis":     {profile: "rock", redis: true},
+		"with all of it": {profile: "envd", redis: true, tls: true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o.listen = "127.0.0.1:0"
+			d := start(t, o)
+
+			python := exec.CommandContext(t.Context(), filepath.Join(cache, "py-e2b-2.34.0", "bin", "python"), "-c",
+				d.printed(t, "Python (pip install e2b==2.34.0):\n", "JavaScript ("))
+			python.Env = d.env
+			if out, err := python.CombinedOutput(); err != nil || string(out) != want+"True\n" {
+				t.Errorf("Python: %v\n%s", err, out)
+			}
+
+			// Node finds packages from where a program lies.
+			dir, err := os.MkdirTemp(filepath.Join(cache, "js-e2b-2.51.0"), "demo-")
+			if err != nil {
+				t.Fatalf("%v (make test installs it)", err)
+			}
+			defer os.RemoveAll(dir)
+			program := filepath.Join(dir, "demo.mjs")
+			if err := os.WriteFile(program, []byte(d.printed(t, "save as demo.mjs):\n", "Ctrl-C")), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			node := exec.CommandContext(t.Context(), "node", program)
+			node.Env = d.env
+			if out, err := node.CombinedOutput(); err != nil || string(out) != want+"true\n" {
+				t.Errorf("JavaScript: %v\n%s", err, out)
+			}
+			if err := d.stop(); err != nil {
+				t.Errorf("the demo ended with %v", err)
+			}
+		})
+	}
+}
+
+func TestTheDemoRefusesToServeOtherMachines(t *testing.T) {
+	for _, listen := range []string{"0.0.0.0:0", ":3002", "192.0.2.1:80", "nonsense", "[::]:0"} {
+		if err := run(t.Context(), options{listen: listen, profile: "rock"}, &bytes.Buffer{}); err == nil {
+			t.Errorf("%s was served", listen)
+		}
+	}
+}
+
+func TestATakenAddressIsExplained(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	err = run(t.Context(), options{listen: l.Addr().String(), profile: "rock"}, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "-listen 127.0.0.1:0") {
+		t.Errorf("got %v", err)
+	}
+}
