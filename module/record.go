@@ -36,11 +36,17 @@ func (h *Handler) record(r *http.Request, out *handlers.Outcome) {
 // complain logs a request that the gateway itself had to end. An answer of
 // ROCK or of a sandbox that was passed on is no concern of the operator of the
 // gateway, whatever it says, and neither is a client that left.
+//
+// What a client got wrong, and what it learnt about its sandbox, is worth a line
+// but nobody's attention: level info.
 func (h *Handler) complain(r *http.Request, out *handlers.Outcome) {
 	level := zapcore.WarnLevel
 	switch out.End {
 	case cause.OK, cause.ClientGone:
 		return
+	case cause.BadRequest, cause.TooLarge, cause.NoSuchRoute, cause.Reserved, cause.NotOffered, cause.Unauthenticated,
+		cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting:
+		level = zapcore.InfoLevel
 	case cause.Internal:
 		level = zapcore.ErrorLevel
 	}

@@ -50,7 +50,7 @@ func (e *Endpoint) addresses() map[string]string {
 // connections are its own; they close with the test.
 func (e *Endpoint) Client() *http.Client {
 	e.t.Helper()
-	tr := &http.Transport{DisableCompression: true, ForceAttemptHTTP2: e.Transport == TLS2}
+	tr := &http.Transport{DisableCompression: true, ForceAttemptHTTP2: e.Transport == TLS2, MaxIdleConnsPerHost: 1000}
 	if e.Transport.secure() {
 		tr.TLSClientConfig = e.TLS()
 	}
