@@ -26,7 +26,7 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opt.MaxControlBody))
 	if err != nil {
 		out.Err = err
-		return refuse(w, r, out, cause.Failure{Cause: causeOfBody(err)})
+		return refuse(w, r, out, causeOfBody(r, err))
 	}
 	if op.Create {
 		if body, err = completeCreate(body, g.opt.DefaultLifetime); err != nil {
@@ -141,7 +141,7 @@ func (g *Gateway) learn(op routing.Operation, status int, head []byte) {
 		}
 	case op.Name == "Sandbox.kill" && status == http.StatusNoContent:
 		g.opt.Routes.Forget(op.SandboxID, "")
-	case op.SandboxID != "" && status < 300 && op.Name != "Sandbox.get_info":
+	case op.ChangesState && status < 300:
 		g.opt.Routes.Invalidate(op.SandboxID)
 	}
 }

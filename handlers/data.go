@@ -22,6 +22,7 @@ type dataCall struct {
 	route   *routing.Route
 	cluster *routing.Cluster
 	proto   protocol.Protocol
+	body    *streamedBody // nil when the body was read first
 	out     Outcome
 }
 
@@ -45,9 +46,16 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 		proto: protocolOf(r, out.Operation), out: out,
 	}
 	c.out.Cluster = route.Cluster
+	if c.cluster == nil {
+		c.out.Err = errUnknownCluster
+		c.fail(cause.Failure{Cause: cause.Internal})
+		return c.out
+	}
 	c.serve()
 	return c.out
 }
+
+var errUnknownCluster = errors.New("the route names a cluster that is not configured")
 
 // causeOfLookup tells the registry's three answers apart, and a usable route
 // from one that is not. It is cause.OK for a running sandbox.
@@ -84,7 +92,8 @@ func (c *dataCall) serve() {
 	}
 	req, done, err := c.request()
 	if err != nil {
-		c.fail(cause.Failure{Cause: causeOfBody(err)})
+		c.out.Err = err
+		c.fail(causeOfBody(c.r, err))
 		return
 	}
 	defer done()
@@ -133,12 +142,12 @@ func (c *dataCall) hops() ([]hop, *cause.Failure) {
 // request makes the request that is sent on. done must be called when the
 // answer has been relayed.
 func (c *dataCall) request() (req *http.Request, done func(), err error) {
-	ctx, cancel := context.WithCancelCause(c.r.Context())
+	ctx, cancel := context.WithCancel(c.r.Context())
 	req = outbound(ctx, c.r, routing.DataPlane)
 	// Set, not copied: Connection could have named it.
 	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
 	req.Header[routing.HeaderSandboxPort] = c.r.Header[routing.HeaderSandboxPort]
-	done = func() { cancel(nil) }
+	done = cancel
 
 	switch n := c.r.ContentLength; {
 	case n == 0:
@@ -157,26 +166,29 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		// The answer may begin while the body is still coming; over HTTP/1.1
 		// net/http must be told so, or it eats the body.
 		_ = c.control.EnableFullDuplex()
-		body := &streamedBody{body: c.r.Body}
-		req.Body = body
+		c.body = &streamedBody{body: c.r.Body, left: n}
+		req.Body = c.body
 		req.ContentLength = n
 		req.Trailer = c.r.Trailer
 		done = func() {
-			cancel(nil)
-			body.finish(c.control)
+			cancel()
+			c.body.finish(c.control)
 		}
 	}
 	return req, done, nil
 }
 
-// causeOfBody is what it means that the request body could not be read: the
-// client stopped sending, or it sent more than the server allows.
-func causeOfBody(err error) cause.Cause {
+// causeOfBody is what it means that the request body could not be read.
+func causeOfBody(r *http.Request, err error) cause.Failure {
 	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
-		return cause.TooLarge
+	switch {
+	case errors.As(err, &tooLarge):
+		return cause.Failure{Cause: cause.TooLarge}
+	case r.Context().Err() != nil:
+		return cause.Failure{Cause: cause.ClientGone}
+	default:
+		return cause.Failure{Cause: cause.BadRequest, Message: "The request body could not be read to its end"}
 	}
-	return cause.ClientGone
 }
 
 // send tries the addresses until one accepts a connection. A request of which
@@ -215,28 +227,44 @@ func (c *dataCall) failedToSend(err error) {
 	switch {
 	case c.r.Context().Err() != nil:
 		c.fail(cause.Failure{Cause: cause.ClientGone})
-	case errors.As(err, &dial) && c.cluster.Mode == routing.ModeRock:
-		c.fail(cause.Failure{Cause: cause.ClusterUnreachable})
+	case c.body != nil && c.body.failed.Load() != nil:
+		c.fail(causeOfBody(c.r, *c.body.failed.Load()))
 	case errors.As(err, &dial):
-		if !upstream.Refused(err) {
-			// A machine that is not there at all may have given its address
-			// away; a closed port says nothing about the sandbox.
-			c.g.opt.Routes.Invalidate(c.target.SandboxID)
-		}
-		c.failAfterLook(cause.Failure{Cause: cause.PortClosed, Port: c.target.Port})
+		c.failedToDial(err)
 	default:
-		c.failAfterLook(cause.Failure{Cause: cause.UpstreamReset})
+		c.fail(c.explain(cause.Failure{Cause: cause.UpstreamReset}))
 	}
 }
 
-// failAfterLook answers with what the registry says now, if that explains the
-// failure, and with f otherwise.
-func (c *dataCall) failAfterLook(f cause.Failure) {
-	switch now := c.lookAgain(); now {
-	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting:
-		f = cause.Failure{Cause: now}
+// failedToDial answers when nothing was sent.
+func (c *dataCall) failedToDial(err error) {
+	if c.cluster.Mode == routing.ModeRock || !upstream.NobodyThere(err) {
+		c.fail(cause.Failure{Cause: cause.ClusterUnreachable})
+		return
 	}
-	c.fail(f)
+	if !upstream.Refused(err) {
+		// A machine that is not there at all may have given its address away;
+		// a closed port says nothing about the sandbox.
+		c.g.opt.Routes.Invalidate(c.target.SandboxID)
+	}
+	switch now := c.lookAgain(); now {
+	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
+		c.fail(cause.Failure{Cause: now})
+	default:
+		c.fail(cause.Failure{Cause: cause.PortClosed, Port: c.target.Port})
+	}
+}
+
+// explain returns what the registry says now, if that explains the failure of
+// a call that may have been carried out, and f otherwise. What only says that
+// nothing was done is no explanation.
+func (c *dataCall) explain(f cause.Failure) cause.Failure {
+	switch now := c.lookAgain(); now {
+	case cause.SandboxGone, cause.SandboxPaused, cause.ClientGone:
+		return cause.Failure{Cause: now}
+	default:
+		return f
+	}
 }
 
 // lookAgain asks the registry afresh. Its bound is the cache's lookup timeout.
@@ -248,5 +276,16 @@ func (c *dataCall) lookAgain() cause.Cause {
 // fail answers with a failure. Nothing may have been written before.
 func (c *dataCall) fail(f cause.Failure) {
 	f.SandboxID = c.target.SandboxID
+	c.closeIfUnread()
 	c.out = refuse(c.w, c.r, c.out, f)
+}
+
+// closeIfUnread ends an HTTP/1.1 connection after an answer that comes before
+// the end of the request body: what is left of the body must not be read as the
+// next request. net/http does so by itself, but not once EnableFullDuplex was
+// called. HTTP/2 has no such header, and no such trouble.
+func (c *dataCall) closeIfUnread() {
+	if c.body != nil && !c.body.whole.Load() && c.r.ProtoMajor == 1 {
+		c.w.Header().Set("Connection", "close")
+	}
 }

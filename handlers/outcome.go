@@ -6,8 +6,9 @@ import (
 )
 
 // Outcome is what became of one request, for the log line, the placeholders
-// and the metrics. It holds no secret and nothing the client could choose
-// freely: ids are checked, names come from fixed lists.
+// and the metrics. It holds no secret. What a client can choose in it, the id and
+// the name of an RPC, is made of characters that are safe to print; neither is
+// fit for a metric's label.
 type Outcome struct {
 	Operation routing.Operation
 	// SandboxID is the checked id, or "" when there was none.

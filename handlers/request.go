@@ -122,13 +122,21 @@ func bufferedBody(out *http.Request, b []byte) {
 // sends it may close it as often as it likes; only finish ends it.
 type streamedBody struct {
 	body io.ReadCloser
-	read atomic.Bool // to its end
+	left int64 // still to come, negative when unknown; only Read uses it
+	// whole is set when all of it was read, failed when the client's side of
+	// it broke.
+	whole  atomic.Bool
+	failed atomic.Pointer[error]
 }
 
 func (s *streamedBody) Read(p []byte) (int, error) {
 	n, err := s.body.Read(p)
-	if err == io.EOF {
-		s.read.Store(true)
+	s.left -= int64(n)
+	switch {
+	case err == io.EOF, s.left == 0:
+		s.whole.Store(true)
+	case err != nil:
+		s.failed.Store(&err)
 	}
 	return n, err
 }
@@ -142,7 +150,8 @@ const abandonedBodyGrace = time.Second
 // finish ends the body. Nobody reads it afterwards, as net/http demands of a
 // handler that returns.
 func (s *streamedBody) finish(control *http.ResponseController) {
-	if !s.read.Load() {
+	if !s.whole.Load() {
+		_ = control.Flush() // the answer need not wait for the client
 		// A read that waits for a silent client holds the body's lock.
 		_ = control.SetReadDeadline(time.Now().Add(abandonedBodyGrace))
 	}

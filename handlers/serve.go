@@ -59,6 +59,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes) O
 func refuse(w http.ResponseWriter, r *http.Request, out Outcome, f cause.Failure) Outcome {
 	out.End = f.Cause
 	if f.Cause == cause.ClientGone {
+		// Returning would send an empty 200.
+		out.Abort = true
 		return out
 	}
 	if out.Operation.Name == healthCall {

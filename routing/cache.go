@@ -52,16 +52,18 @@ type CacheOptions struct {
 	// known route to fall back to, and how long a lookup waits for an earlier
 	// one of the same sandbox before it runs beside it. Default: 200ms.
 	Patience time.Duration
-	// LookupTimeout bounds one lookup, the wait for a free place included. A
-	// registry that ignores its context is left behind a tenth later.
-	// Default: 1s.
+	// LookupTimeout bounds one lookup. A registry that ignores its context is
+	// left behind a tenth later. Default: 1s.
 	LookupTimeout time.Duration
+	// QueueTimeout bounds the wait for a place among MaxLookups. A registry
+	// that is found to fail in the meantime ends it. Default: 5s.
+	QueueTimeout time.Duration
 	// MaxEntries bounds the memory. When it is reached the oldest answer of
 	// the Negative kind leaves, and if there is none the oldest route.
 	// Default: 200,000.
 	MaxEntries int
 	// MaxLookups is how many lookups run at a time. More wait their turn,
-	// at most LookupTimeout, and then fail with [ErrUnavailable]. Default: 64.
+	// at most QueueTimeout, and then fail with [ErrUnavailable]. Default: 64.
 	MaxLookups int
 }
 
@@ -78,6 +80,9 @@ func (o CacheOptions) withDefaults() CacheOptions {
 	duration(&o.Patience, 200*time.Millisecond)
 	if o.LookupTimeout <= 0 {
 		o.LookupTimeout = time.Second
+	}
+	if o.QueueTimeout <= 0 {
+		o.QueueTimeout = 5 * time.Second
 	}
 	if o.MaxEntries <= 0 {
 		o.MaxEntries = 200_000
@@ -168,7 +173,8 @@ func (c *Cache) Close() { c.close() }
 //     the last Stale is known either;
 //   - the cause of ctx's end. The lookup goes on without the caller.
 //
-// Lookup returns after LookupTimeout and a tenth at the latest.
+// Lookup returns after QueueTimeout, LookupTimeout and a tenth of it at the
+// latest.
 func (c *Cache) Lookup(ctx context.Context, sandboxID string) (*Route, Source, error) {
 	e := c.load(sandboxID)
 	if e != nil && e.epoch == c.epoch.Load() && c.now() < e.expires {

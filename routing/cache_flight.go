@@ -73,39 +73,28 @@ func (c *Cache) join(sandboxID string, accept acceptance) (*flight, *entry, erro
 	}
 	f := &flight{sandboxID: strings.Clone(sandboxID), after: latest, done: make(chan struct{})}
 	c.flights[f.sandboxID] = append(c.flights[f.sandboxID], f)
-	ctx, cancel := context.WithTimeout(c.ctx, c.opt.LookupTimeout)
-	go c.fly(ctx, cancel, f)
+	go c.fly(f)
 	return f, nil, nil
 }
 
-// fly asks the registry once and finishes f, at its deadline at the latest.
-// It may itself live longer, in a registry that ignores its context.
-func (c *Cache) fly(ctx context.Context, cancel context.CancelFunc, f *flight) {
+// fly waits for its turn, asks the registry once and finishes f, QueueTimeout
+// and LookupTimeout from now at the latest. It may itself live longer, in a
+// registry that ignores its context.
+func (c *Cache) fly(f *flight) {
+	if err := c.takePlace(f); err != nil {
+		c.finish(f, nil, err)
+		return
+	}
+	defer func() { <-c.places }()
+
+	ctx, cancel := context.WithTimeout(c.ctx, c.opt.LookupTimeout)
 	defer cancel()
 	// A registry that keeps to its contract has returned before this fires.
 	watchdog := time.AfterFunc(c.opt.LookupTimeout+c.opt.LookupTimeout/10, func() {
 		c.finish(f, nil, fmt.Errorf("%w: no answer within %v", ErrUnavailable, c.opt.LookupTimeout))
 	})
 	defer watchdog.Stop()
-
-	if f.after != nil {
-		c.follow(ctx, f.after)
-		f.after = nil
-	}
-	select {
-	case c.places <- struct{}{}:
-		defer func() { <-c.places }()
-	case <-ctx.Done():
-		err := fmt.Errorf("%w: %d lookups are in progress already", ErrUnavailable, cap(c.places))
-		if c.ctx.Err() != nil {
-			err = errClosed
-		}
-		c.finish(f, nil, err)
-		return
-	}
-	if !c.ask(ctx, f) {
-		return
-	}
+	c.ask(f)
 	route, err := c.reg.Lookup(ctx, f.sandboxID)
 	if err != nil {
 		route = nil
@@ -113,6 +102,40 @@ func (c *Cache) fly(ctx context.Context, cancel context.CancelFunc, f *flight) {
 		err = fmt.Errorf("%w: it is empty", ErrMalformed)
 	}
 	c.finish(f, route, err)
+}
+
+// takePlace waits until f may put its question: after an earlier lookup of the
+// same sandbox, and when fewer than MaxLookups run. That many callers ask says
+// nothing about the registry, so the wait has a bound of its own; that those
+// who went before got no answer does, and ends it.
+func (c *Cache) takePlace(f *flight) error {
+	ctx, cancel := context.WithTimeout(c.ctx, c.opt.QueueTimeout)
+	defer cancel()
+	if f.after != nil {
+		c.follow(ctx, f.after)
+		f.after = nil
+	}
+	select {
+	case c.places <- struct{}{}:
+		return nil
+	default:
+	}
+	look := time.NewTicker(c.opt.LookupTimeout / 10)
+	defer look.Stop()
+	for !c.health.failing(c.now()) {
+		select {
+		case c.places <- struct{}{}:
+			return nil
+		case <-look.C:
+		case <-ctx.Done():
+			if c.ctx.Err() != nil {
+				return errClosed
+			}
+			return fmt.Errorf("%w: %d lookups are in progress already", ErrUnavailable, cap(c.places))
+		}
+	}
+	c.count.refused.Add(1)
+	return errRefused
 }
 
 // follow waits for an earlier lookup of the same sandbox, but not for ever: it
@@ -128,20 +151,14 @@ func (c *Cache) follow(ctx context.Context, earlier *flight) {
 }
 
 // ask marks the moment in which the question is put: from now on an
-// invalidation outdates the answer. It reports whether to go on.
-func (c *Cache) ask(ctx context.Context, f *flight) bool {
+// invalidation outdates the answer.
+func (c *Cache) ask(f *flight) {
 	c.mu.Lock()
-	if ctx.Err() != nil || f.over {
-		c.mu.Unlock()
-		c.finish(f, nil, fmt.Errorf("%w: %w before the registry was asked", ErrUnavailable, context.DeadlineExceeded))
-		return false
-	}
 	f.asked = true
 	f.epoch = c.epoch.Load()
 	f.askedAt = c.now()
 	c.mu.Unlock()
 	c.count.lookups.Add(1)
-	return true
 }
 
 // finish publishes an answer and remembers it if it is one and nothing newer
@@ -179,7 +196,9 @@ func (c *Cache) finish(f *flight, route *Route, err error) {
 	if known {
 		c.count.answered(err)
 	}
-	c.health.report(now, err, c.opt.LookupTimeout)
+	if f.asked {
+		c.health.report(now, err, c.opt.LookupTimeout)
+	}
 	f.route, f.err = route, err
 	close(f.done)
 }

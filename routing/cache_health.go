@@ -8,8 +8,9 @@ import (
 )
 
 const (
-	// failuresInARow without one answer in between mean that the registry is
-	// failing, and not one record or one shard of it.
+	// failuresInARow mean that the registry is failing, if it has also answered
+	// nobody for the length of a lookup: else it may be one record, or one of
+	// the shards.
 	failuresInARow = 3
 	// probePause is the time between two lookups that a failing registry gets
 	// to show that it is back: four a second, whatever the load.
@@ -24,6 +25,7 @@ const (
 // a malformed record included, ends it.
 type health struct {
 	failures  atomic.Int32
+	since     atomic.Int64 // before it, failures say nothing: something was answered
 	until     atomic.Int64 // when a failure is too old to say anything
 	nextProbe atomic.Int64
 }
@@ -32,7 +34,7 @@ type health struct {
 var errRefused = fmt.Errorf("%w: its last lookups failed", ErrUnavailable)
 
 func (h *health) failing(now int64) bool {
-	return h.failures.Load() >= failuresInARow && now < h.until.Load()
+	return h.failures.Load() >= failuresInARow && now >= h.since.Load() && now < h.until.Load()
 }
 
 // refuse returns an error when the registry is failing and it is not yet time
@@ -48,10 +50,11 @@ func (h *health) refuse(now int64) error {
 	return nil
 }
 
-// report takes note of how a lookup ended.
+// report takes note of how a lookup ended, which was given timeout.
 func (h *health) report(now int64, err error, timeout time.Duration) {
-	if err == nil || errors.Is(err, ErrGone) || errors.Is(err, ErrMalformed) {
+	if err == nil || errors.Is(err, ErrGone) || errors.Is(err, ErrMalformed) || errors.Is(err, errPartial) {
 		h.failures.Store(0)
+		h.since.Store(now + int64(timeout))
 		return
 	}
 	h.until.Store(now + int64(timeout) + int64(retryPause))

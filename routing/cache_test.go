@@ -178,31 +178,6 @@ func TestCacheAsksAtMostOncePerSandbox(t *testing.T) {
 	})
 }
 
-// Field report G05: queue briefly, then don't know; never gone.
-func TestCacheQueueEndsInUnavailable(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		reg := newTable()
-		reg.delay = 900 * time.Millisecond
-		c := NewCache(reg, CacheOptions{MaxLookups: 2})
-		var answers []<-chan answer
-		for i := range 10 {
-			answers = append(answers, asking(c, fmt.Sprintf("s%d", i)))
-		}
-		gone, unavailable := 0, 0
-		for _, ch := range answers {
-			switch got := <-ch; {
-			case errors.Is(got.err, ErrGone):
-				gone++
-			case errors.Is(got.err, ErrUnavailable):
-				unavailable++
-			}
-		}
-		if gone != 2 || unavailable != 8 {
-			t.Fatalf("gone %d, unavailable %d; want 2 and 8", gone, unavailable)
-		}
-	})
-}
-
 // Field report G04.
 func TestCacheLookupOutlivesItsCaller(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

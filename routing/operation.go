@@ -45,13 +45,16 @@ type Operation struct {
 	Plane Plane
 	// Name is the call as its users know it, for messages and logs:
 	// "Sandbox.pause", "files", "process.Process/Start". It comes from a
-	// fixed list or from a checked path, so it is safe to print.
+	// fixed list or is an RPC's path of identifiers, so it is safe to print.
 	Name string
 	// Role is where a control-plane call goes.
 	Role Role
 	// SandboxID is the id in a control-plane path, or "". It is not checked:
 	// ValidSandboxID does that.
 	SandboxID string
+	// ChangesState marks the calls after which a sandbox may be in another
+	// state or at another address.
+	ChangesState bool
 	// Create marks the two calls that make a sandbox, CreateV2 the newer.
 	Create, CreateV2 bool
 }
@@ -120,18 +123,21 @@ func classifyControl(method, p string) Operation {
 	return op
 }
 
-// actions names the calls below /sandboxes/{id}/ for people.
-var actions = map[string]string{
-	"timeout":   "Sandbox.set_timeout",
-	"refreshes": "Sandbox.refresh",
-	"pause":     "Sandbox.pause",
-	"resume":    "Sandbox.resume",
-	"connect":   "Sandbox.connect",
-	"fork":      "Sandbox.fork",
-	"snapshots": "Sandbox.create_snapshot",
-	"metrics":   "Sandbox.get_metrics",
-	"network":   "Sandbox.update_network",
-	"logs":      "Sandbox.logs",
+// actions are the calls below /sandboxes/{id}/.
+var actions = map[string]struct {
+	name         string
+	changesState bool
+}{
+	"timeout":   {"Sandbox.set_timeout", false},
+	"refreshes": {"Sandbox.refresh", false},
+	"pause":     {"Sandbox.pause", true},
+	"resume":    {"Sandbox.resume", true},
+	"connect":   {"Sandbox.connect", true},
+	"fork":      {"Sandbox.fork", true},
+	"snapshots": {"Sandbox.create_snapshot", true},
+	"metrics":   {"Sandbox.get_metrics", false},
+	"network":   {"Sandbox.update_network", false},
+	"logs":      {"Sandbox.logs", false},
 }
 
 func classifySandboxes(op Operation, method, version, tail string) Operation {
@@ -159,8 +165,8 @@ func classifySandboxes(op Operation, method, version, tail string) Operation {
 	default:
 		op.SandboxID = id
 		op.Name = "this sandbox call"
-		if name, ok := actions[action]; ok {
-			op.Name = name
+		if known, ok := actions[action]; ok {
+			op.Name, op.ChangesState = known.name, known.changesState
 		}
 	}
 	return op

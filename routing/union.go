@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"time"
 )
 
 // Member is one cluster's registry in a [Union].
@@ -16,10 +17,35 @@ type Member struct {
 // Union asks the registries of several clusters as one. It keeps the three
 // answers apart: here when any member says here; gone only when every member
 // answered gone; don't know otherwise.
-type Union struct{ members []Member }
+//
+// A member that answers nobody is noticed, and then asked only a few times a
+// second, so that it does not slow down the others' sandboxes.
+type Union struct {
+	members []*member
+	birth   time.Time // the zero of the members' clocks
+}
+
+type member struct {
+	Member
+	health health
+}
+
+// memberTimeout is how long a member that was well may be silent until failures
+// of it count.
+const memberTimeout = time.Second
+
+// errPartial marks a don't know that some members have answered: one cluster is
+// out, not all of them.
+var errPartial = errors.New("other clusters have answered")
 
 // NewUnion joins members. When two of them hold the same sandbox, a running one wins.
-func NewUnion(members []Member) *Union { return &Union{members} }
+func NewUnion(members []Member) *Union {
+	u := &Union{birth: time.Now()}
+	for _, m := range members {
+		u.members = append(u.members, &member{Member: m})
+	}
+	return u
+}
 
 // Lookup implements [Registry].
 func (u *Union) Lookup(ctx context.Context, id string) (*Route, error) {
@@ -35,12 +61,13 @@ func (u *Union) Lookup(ctx context.Context, id string) (*Route, error) {
 	replies := make(chan reply, len(u.members))
 	for _, m := range u.members {
 		go func() {
-			r, err := u.ask(ctx, m, id)
+			r, err := u.askIfWell(ctx, m, id)
 			replies <- reply{r, err}
 		}()
 	}
 	var resting *Route // here, but not running
 	var unknown error
+	answered := 0
 	for range u.members {
 		select {
 		case r := <-replies:
@@ -51,7 +78,9 @@ func (u *Union) Lookup(ctx context.Context, id string) (*Route, error) {
 				resting = r.route
 			case r.err != nil && !errors.Is(r.err, ErrGone):
 				unknown = r.err
+				continue
 			}
+			answered++
 		case <-ctx.Done():
 			unknown = fmt.Errorf("%w: %w", ErrUnavailable, ctx.Err())
 		}
@@ -59,6 +88,8 @@ func (u *Union) Lookup(ctx context.Context, id string) (*Route, error) {
 	switch {
 	case resting != nil:
 		return resting, nil
+	case unknown != nil && answered > 0:
+		return nil, fmt.Errorf("%w (%w)", unknown, errPartial)
 	case unknown != nil:
 		return nil, unknown
 	default:
@@ -66,7 +97,17 @@ func (u *Union) Lookup(ctx context.Context, id string) (*Route, error) {
 	}
 }
 
-func (u *Union) ask(ctx context.Context, m Member, id string) (*Route, error) {
+func (u *Union) askIfWell(ctx context.Context, m *member, id string) (*Route, error) {
+	now := func() int64 { return int64(time.Since(u.birth)) }
+	if err := m.health.refuse(now()); err != nil {
+		return nil, fmt.Errorf("cluster %s: %w", m.Cluster, err)
+	}
+	r, err := u.ask(ctx, m, id)
+	m.health.report(now(), err, memberTimeout)
+	return r, err
+}
+
+func (u *Union) ask(ctx context.Context, m *member, id string) (*Route, error) {
 	r, err := m.Registry.Lookup(ctx, id)
 	if err != nil {
 		if errors.Is(err, ErrGone) {

@@ -3,6 +3,7 @@ package routing
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -73,5 +74,32 @@ func TestUnionDoesNotWaitForASlowMemberOnceTheSandboxIsFound(t *testing.T) {
 		}
 		synctest.Wait()
 		time.Sleep(time.Minute)
+	})
+}
+
+// One cluster's outage is not the other's.
+func TestAFailingMemberDoesNotTakeTheOthersDown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := newTable()
+		for i := range 100 {
+			reg.put(running(fmt.Sprint("s", i), "1"))
+		}
+		deaf := fixedAnswer{err: ErrGone, after: time.Hour}
+		c := NewCache(NewUnion([]Member{{"well", reg}, {"deaf", deaf}}), CacheOptions{})
+		defer c.Close()
+		for i := range 100 {
+			unknown, known := ask(t, c, fmt.Sprint("unknown", i)), ask(t, c, fmt.Sprint("s", i))
+			if unknown.err == nil || errors.Is(unknown.err, ErrGone) {
+				t.Fatalf("unknown: %+v", unknown)
+			}
+			if known.err != nil || known.route.Cluster != "well" {
+				t.Fatalf("known, after %d unknown ones: %+v", i+1, known)
+			}
+		}
+		begun := time.Now()
+		ask(t, c, "last")
+		if d := time.Since(begun); d > time.Second {
+			t.Errorf("a cluster that is out still costs %v", d)
+		}
 	})
 }

@@ -8,8 +8,9 @@
 //
 // The three rules behind the table:
 //
-//   - 502 and the code unavailable mean "this sandbox is gone", and nothing
-//     else. The SDKs read them so, and so does every program above them.
+//   - 502 and the code unavailable mean "this sandbox is gone". The SDKs read
+//     them so, and so does every program above them. The one exception is
+//     E2B's own: 502 "port is not open", a text that newer SDKs look for.
 //   - 503 means "nothing was done". Newer SDKs repeat the call, even a create.
 //     An unknown outcome is 500 or 504.
 //   - A message names the sandbox and says what to do. It never holds an

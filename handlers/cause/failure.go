@@ -20,8 +20,10 @@ type Failure struct {
 	Port uint16
 	// Message replaces the table's text. It must be safe to show.
 	Message string
-	// Code replaces the table's Connect code: an upstream's own, kept.
-	Code string
+	// Code and Status replace the table's Connect code and HTTP status: an
+	// upstream's own, kept.
+	Code   string
+	Status int
 	// Path is the request's path for Reserved, as E2B reports it.
 	Path string
 }
@@ -37,6 +39,13 @@ func (f Failure) Text() string {
 		text = strings.Replace(text, " %s", "", 1)
 	}
 	return strings.Replace(text, "%s", f.SandboxID, 1)
+}
+
+func (f Failure) status() int {
+	if f.Status != 0 {
+		return f.Status
+	}
+	return f.Cause.Status()
 }
 
 func (f Failure) code() string {
@@ -64,9 +73,10 @@ func (f Failure) EndStream() []byte {
 func (f Failure) Write(w http.ResponseWriter, p protocol.Protocol, contentType string) {
 	h := w.Header()
 	h.Set("Cache-Control", "no-store")
+	// Clients compare the content type as it is, so it has no parameter.
+	contentType = protocol.MediaType(contentType)
 	switch p {
 	case protocol.ConnectStream:
-		// Clients compare the content type as it is, so no parameter is added.
 		h.Set("Content-Type", contentType)
 		body := envelope.Append(nil, envelope.FlagEndStream, f.EndStream())
 		w.WriteHeader(http.StatusOK)
@@ -85,7 +95,7 @@ func (f Failure) Write(w http.ResponseWriter, p protocol.Protocol, contentType s
 	case protocol.Page:
 		f.writePage(w)
 	default:
-		f.writeE2B(w, f.Cause.Status())
+		f.writeE2B(w, f.status())
 	}
 }
 
@@ -96,7 +106,7 @@ func (f Failure) WriteHealth(w http.ResponseWriter) {
 }
 
 func (f Failure) writeUnary(w http.ResponseWriter) {
-	f.head(w, f.Cause.Status(), "application/json")
+	f.head(w, f.status(), "application/json")
 	_, _ = w.Write(marshal(struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
@@ -117,9 +127,9 @@ func (f Failure) writeE2B(w http.ResponseWriter, status int) {
 }
 
 func (f Failure) writePage(w http.ResponseWriter) {
-	f.head(w, f.Cause.Status(), "text/html; charset=utf-8")
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	title := strconv.Itoa(f.Cause.Status()) + " " + http.StatusText(f.Cause.Status())
+	f.head(w, f.status(), "text/html; charset=utf-8")
+	title := strconv.Itoa(f.status()) + " " + http.StatusText(f.status())
 	_, _ = w.Write([]byte("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>" + title +
 		"</title><style>body{font-family:sans-serif;margin:4rem auto;max-width:40rem;padding:0 1rem;color-scheme:light dark}</style><h1>" +
 		title + "</h1><p>" + html.EscapeString(f.Text()) + "</p></html>\n"))

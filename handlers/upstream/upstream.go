@@ -169,6 +169,16 @@ func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn
 	return conn, nil
 }
 
+// NobodyThere reports a dial error that says something about the other side: it
+// refuses, or cannot be reached, or does not answer. Any other (no file
+// descriptor, no free port) is the gateway's own trouble.
+func NobodyThere(err error) bool {
+	var timeout net.Error
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) ||
+		errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.As(err, &timeout) && timeout.Timeout()
+}
+
 // Refused reports a dial error that came from a machine that is up: nothing
 // listens on the port. It says nothing about the sandbox's other ports.
 func Refused(err error) bool { return errors.Is(err, syscall.ECONNREFUSED) }
