@@ -30,6 +30,7 @@ func (c *dataCall) answer(resp *http.Response) {
 func (c *dataCall) writeHead(resp *http.Response) {
 	h := c.w.Header()
 	endToEnd(h, resp.Header)
+	c.closeIfUnread()
 	announceTrailers(h, resp.Trailer)
 	c.w.WriteHeader(resp.StatusCode)
 	if resp.ContentLength != 0 {
@@ -124,18 +125,14 @@ func (c *dataCall) answerStream(resp *http.Response) {
 
 // causeOfEnd is why a stream ended without EndStream.
 func (c *dataCall) causeOfEnd(err error) cause.Cause {
-	switch now := c.lookAgain(); now {
-	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting:
-		return now
-	}
+	f := cause.Failure{Cause: cause.UpstreamReset}
 	switch {
 	case errors.Is(err, envelope.ErrInvalidFrame):
-		return cause.UpstreamInvalid
+		f.Cause = cause.UpstreamInvalid
 	case errors.Is(err, envelope.ErrNoEndStream):
-		return cause.UpstreamEOF
-	default:
-		return cause.UpstreamReset
+		f.Cause = cause.UpstreamEOF
 	}
+	return c.explain(f).Cause
 }
 
 func (c *dataCall) endStream(payload []byte) {

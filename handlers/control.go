@@ -39,19 +39,31 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 
 	var resp *http.Response
 	for _, cluster := range g.candidates(ctx, op) {
-		if resp != nil {
+		answer, address, err := g.sendControl(ctx, r, cluster, op, body)
+		var dial *upstream.DialError
+		switch {
+		case errors.As(err, &dial) && op.SandboxID != "" && ctx.Err() == nil:
+			out.Err = err
+			continue // another cluster may know the sandbox
+		case err != nil:
+			out.Cluster, out.Upstream, out.Err = cluster.Name, address, err
+			return refuse(w, r, out, controlFailure(r.Context(), ctx, err))
+		case resp != nil:
 			resp.Body.Close()
 		}
-		out.Cluster = cluster.Name
-		resp, out.Upstream, err = g.sendControl(ctx, r, cluster, op, body)
-		if err != nil {
-			out.Err = err
-			return refuse(w, r, out, controlFailure(r.Context(), ctx, err))
-		}
+		out.Cluster, out.Upstream, resp = cluster.Name, address, answer
 		if op.SandboxID == "" || resp.StatusCode != http.StatusNotFound {
 			break
 		}
 	}
+	if resp == nil || resp.StatusCode == http.StatusNotFound && out.Err != nil {
+		// Nobody knows it, but not everybody could be asked.
+		if resp != nil {
+			resp.Body.Close()
+		}
+		return refuse(w, r, out, cause.Failure{Cause: cause.ClusterUnreachable})
+	}
+	out.Err = nil
 	defer resp.Body.Close()
 	return g.answerControl(w, r, resp, out)
 }
@@ -101,7 +113,7 @@ func controlFailure(client, call context.Context, err error) cause.Failure {
 	case errors.As(err, &dial):
 		return cause.Failure{Cause: cause.ClusterUnreachable}
 	case call.Err() != nil:
-		return cause.Failure{Cause: cause.Deadline, Message: "The service did not answer in time; the outcome of this call is unknown"}
+		return unknownOutcome(cause.Deadline)
 	default:
 		return cause.Failure{Cause: cause.UpstreamReset, Message: "The connection to the service was lost; the outcome of this call is unknown"}
 	}
@@ -115,6 +127,10 @@ func (g *Gateway) answerControl(w http.ResponseWriter, r *http.Request, resp *ht
 		return refuse(w, r, out, f)
 	}
 	endToEnd(w.Header(), resp.Header)
+	if resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout {
+		// Newest Python would repeat it, even a create.
+		w.Header().Set("Should-Retry", "false")
+	}
 	w.WriteHeader(resp.StatusCode)
 	if _, err := io.Copy(w, resp.Body); err != nil {
 		out.Err = err

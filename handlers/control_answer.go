@@ -14,32 +14,48 @@ import (
 func convertControl(op routing.Operation, resp *http.Response, head []byte, more bool) (cause.Failure, bool) {
 	status := resp.StatusCode
 	switch {
+	case isRedirect(status):
+		return notOffered(op), true
+	case status < 300 && len(head) > 0 && !isJSON(resp):
+		return unknownOutcome(cause.UpstreamInvalid), true
 	case status < 300:
 		return failureEnvelope(head, more)
-	case status < 400:
+	case isJSON(resp) && !more && e2bShaped(head, status):
+		return hideInternals(head, status)
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
 		return notOffered(op), true
 	}
-	if isJSON(resp) && !more && e2bShaped(head, status) {
+	switch c := causeOfStatus(status); c {
+	case cause.BadRequest:
+		return cause.Failure{Cause: c, Message: validationText(head)}, true
+	case cause.UpstreamInvalid, cause.Deadline:
+		return unknownOutcome(c), true
+	default:
+		return cause.Failure{Cause: c}, true
+	}
+}
+
+// unknownOutcome is a failure after which nobody knows what ROCK has done.
+func unknownOutcome(c cause.Cause) cause.Failure {
+	text := "The service failed; the outcome of this call is unknown"
+	if c == cause.Deadline {
+		text = "The service did not answer in time; the outcome of this call is unknown"
+	}
+	return cause.Failure{Cause: c, Message: text}
+}
+
+// hideInternals replaces the text of an error that names something internal.
+// Below 500 the text speaks of what the client sent.
+func hideInternals(body []byte, status int) (cause.Failure, bool) {
+	var e struct {
+		Message string `json:"message"`
+	}
+	if status < 500 || json.Unmarshal(body, &e) != nil || !internals.MatchString(e.Message) {
 		return cause.Failure{}, false
 	}
-	switch status {
-	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		return notOffered(op), true
-	case http.StatusUnauthorized, http.StatusForbidden:
-		return cause.Failure{Cause: cause.Unauthenticated}, true
-	case http.StatusRequestEntityTooLarge:
-		return cause.Failure{Cause: cause.TooLarge}, true
-	case http.StatusTooManyRequests:
-		return cause.Failure{Cause: cause.Limit}, true
-	case http.StatusGatewayTimeout:
-		return cause.Failure{Cause: cause.Deadline, Message: "The service did not answer in time; the outcome of this call is unknown"}, true
-	}
-	if status < 500 {
-		return cause.Failure{Cause: cause.BadRequest, Message: validationText(head)}, true
-	}
-	// Also for 502 and 503 of a web server in between: it does not say whether
-	// ROCK has seen the call, and newer SDKs repeat a create on 503.
-	return cause.Failure{Cause: cause.UpstreamInvalid, Message: "The service failed; the outcome of this call is unknown"}, true
+	f := unknownOutcome(cause.UpstreamInvalid)
+	f.Status = status
+	return f, true
 }
 
 func notOffered(op routing.Operation) cause.Failure {

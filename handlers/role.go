@@ -28,6 +28,8 @@ func (c RoleClient) Do(ctx context.Context, makeRequest func() *http.Request) (*
 	for _, e := range c.Role.Candidates("") {
 		req := makeRequest()
 		pointAt(req, e.Scheme, roleLifecycle, e.Address)
+		// A role may stand behind a server that goes by names.
+		req.Host = e.Address
 		resp, err := c.Upstream.RoundTrip(req)
 		var dial *upstream.DialError
 		if !errors.As(err, &dial) {
@@ -51,7 +53,6 @@ func (c RoleClient) Get(ctx context.Context, path string) (*http.Response, error
 		return (&http.Request{
 			Method: http.MethodGet,
 			URL:    &url.URL{Opaque: path},
-			Host:   "rock",
 			Header: http.Header{"Accept": {"application/json"}, "User-Agent": {"e2b-gateway"}},
 		}).WithContext(ctx)
 	})

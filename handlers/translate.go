@@ -24,60 +24,78 @@ const maxErrorBody = 64 << 10
 // An answer that the registry does not contradict is never rewritten; what is
 // no answer in the protocol of the call is always converted.
 func (c *dataCall) translate(resp *http.Response) (cause.Failure, bool) {
+	status := resp.StatusCode
 	stream := c.proto == protocol.ConnectStream
-	if resp.StatusCode == http.StatusOK && stream {
-		return c.checkStreamType(resp)
-	}
-	if resp.StatusCode >= 300 && resp.StatusCode < 400 {
+	switch {
+	case isRedirect(status):
 		// FastAPI redirects paths it almost knows. No SDK expects that here,
 		// and the target names an internal host.
-		return cause.Failure{Cause: cause.NotOffered, Message: c.notOffered()}, true
-	}
-	if resp.StatusCode < 300 {
+		return c.notOffered(), true
+	case stream && status < 300:
+		return c.checkStream(resp)
+	case c.proto == protocol.ConnectUnary && status == http.StatusOK && !c.sameType(resp):
+		return cause.Failure{Cause: cause.UpstreamInvalid}, true
+	case status < 400:
 		return cause.Failure{}, false
+	case c.out.Operation.Name == healthCall:
+		return c.translateHealth(), true
 	}
 	e := readUpstreamError(resp)
-	if c.out.Operation.Name == healthCall {
-		return c.translateHealth()
-	}
 	rock := c.cluster.Mode == routing.ModeRock
 	switch {
-	case rock && !e.fromFramework && claimsUnreachable(resp.StatusCode, e):
-		return c.checkClaim(e)
+	case rock && !e.fromFramework && claimsUnreachable(status, e):
+		return c.checkClaim(e, 0), true
 	case rock && e.fromFramework, stream && e.fromFramework:
-		return c.convertFrameworkError(resp.StatusCode)
+		return c.convertFrameworkError(status)
 	case stream:
 		// JS does not read the body of such an answer, and the Pythons read it
 		// each in its own way: say it in the protocol.
-		return cause.Failure{Cause: cause.UpstreamInvalid, Code: e.connectCode(resp.StatusCode), Message: safeText(e.Message)}, true
+		return cause.Failure{Cause: cause.UpstreamInvalid, Code: e.connectCode(status), Message: safeText(e.Message)}, true
+	case status >= 500 && internals.MatchString(e.Message):
+		return cause.Failure{Cause: cause.UpstreamInvalid, Code: e.Code, Status: status}, true
 	default:
 		return cause.Failure{}, false
 	}
 }
 
-// checkStreamType refuses an answer to a streaming call that is no stream.
-func (c *dataCall) checkStreamType(resp *http.Response) (cause.Failure, bool) {
-	want := c.r.Header.Get("Content-Type")
-	if protocol.MediaType(resp.Header.Get("Content-Type")) != protocol.MediaType(want) {
+// isRedirect reports the statuses that send a client elsewhere. 304 does not.
+func isRedirect(status int) bool {
+	switch status {
+	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
+		return true
+	default:
+		return false
+	}
+}
+
+// sameType reports an answer in the media type of the request, as Connect has
+// it.
+func (c *dataCall) sameType(resp *http.Response) bool {
+	return protocol.MediaType(resp.Header.Get("Content-Type")) == protocol.MediaType(c.r.Header.Get("Content-Type"))
+}
+
+// checkStream refuses an answer to a streaming call that is no stream.
+func (c *dataCall) checkStream(resp *http.Response) (cause.Failure, bool) {
+	encoding := resp.Header.Get("Content-Encoding")
+	if resp.StatusCode != http.StatusOK || !c.sameType(resp) || encoding != "" && encoding != "identity" {
 		return cause.Failure{Cause: cause.UpstreamInvalid}, true
 	}
 	// Newer SDKs compare the whole value.
-	resp.Header["Content-Type"] = []string{protocol.MediaType(want)}
+	resp.Header["Content-Type"] = []string{protocol.MediaType(c.r.Header.Get("Content-Type"))}
 	return cause.Failure{}, false
 }
 
 // translateHealth answers /health. ROCK says 502 both for a sandbox that does
 // not run and for one whose record it failed to read, so the registry is asked.
-func (c *dataCall) translateHealth() (cause.Failure, bool) {
+func (c *dataCall) translateHealth() cause.Failure {
 	switch now := c.lookAgain(); now {
 	case cause.OK:
-		return cause.Failure{Cause: cause.UpstreamUnavailable}, true
-	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting:
-		return cause.Failure{Cause: now}, true
-	case cause.ClientGone:
-		return cause.Failure{Cause: now}, true
+		return cause.Failure{Cause: cause.UpstreamUnavailable}
+	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
+		return cause.Failure{Cause: now}
 	default:
-		return cause.Failure{Cause: cause.RegistryUnavailable}, true
+		return cause.Failure{Cause: cause.RegistryUnavailable}
 	}
 }
 
@@ -85,16 +103,38 @@ func (c *dataCall) translateHealth() (cause.Failure, bool) {
 func (c *dataCall) convertFrameworkError(status int) (cause.Failure, bool) {
 	switch status {
 	case http.StatusNotFound, http.StatusMethodNotAllowed:
-		return cause.Failure{Cause: cause.NotOffered, Message: c.notOffered()}, true
-	case http.StatusUnprocessableEntity, http.StatusBadRequest:
-		return cause.Failure{Cause: cause.BadRequest}, true
+		return c.notOffered(), true
+	case http.StatusRequestedRangeNotSatisfiable:
+		return cause.Failure{}, false // no error of the framework's, and no body
 	default:
-		return cause.Failure{Cause: cause.UpstreamInvalid}, true
+		return cause.Failure{Cause: causeOfStatus(status)}, true
 	}
 }
 
-func (c *dataCall) notOffered() string {
-	return c.out.Operation.Name + " is not offered by this deployment"
+// causeOfStatus is what is left of an error whose body says nothing: a web
+// server or a web framework has made it.
+//
+// 502 and 503 are among those of unknown outcome: such a server does not say
+// whether ROCK has seen the call, and newer SDKs repeat a create on 503.
+func causeOfStatus(status int) cause.Cause {
+	switch {
+	case status == http.StatusUnauthorized, status == http.StatusForbidden:
+		return cause.Unauthenticated
+	case status == http.StatusRequestEntityTooLarge:
+		return cause.TooLarge
+	case status == http.StatusTooManyRequests:
+		return cause.Limit
+	case status == http.StatusGatewayTimeout:
+		return cause.Deadline
+	case status < 500:
+		return cause.BadRequest
+	default:
+		return cause.UpstreamInvalid
+	}
+}
+
+func (c *dataCall) notOffered() cause.Failure {
+	return cause.Failure{Cause: cause.NotOffered, Message: c.out.Operation.Name + " is not offered by this deployment"}
 }
 
 // notRunning is how ROCK says, in every answer of its data plane, that it does
@@ -116,37 +156,47 @@ func claimsUnreachable(status int, e upstreamError) bool {
 }
 
 // checkClaim holds ROCK's word that a sandbox does not run, or cannot be
-// reached, against the registry.
-func (c *dataCall) checkClaim(e upstreamError) (cause.Failure, bool) {
-	switch now := c.lookAgain(); now {
-	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
-		return cause.Failure{Cause: now}, true
-	case cause.OK:
-		return cause.Failure{Cause: cause.UpstreamUnavailable, Message: keep(cause.UpstreamUnavailable, c.target.SandboxID, e.Message)}, true
+// reached, against the registry. That nothing was done can be said only when
+// ROCK refused the call, before the first message.
+func (c *dataCall) checkClaim(e upstreamError, messages int64) cause.Failure {
+	refused := messages == 0 && strings.Contains(e.Message, notRunning)
+	switch now := c.lookAgain(); {
+	case now == cause.SandboxGone, now == cause.SandboxPaused, now == cause.ClientGone:
+		return cause.Failure{Cause: now}
+	case now == cause.SandboxStarting && refused:
+		return cause.Failure{Cause: now}
+	case now != cause.OK && refused:
+		return cause.Failure{Cause: cause.RegistryUnavailable}
 	default:
-		return cause.Failure{Cause: cause.RegistryUnavailable}, true
+		return cause.Failure{Cause: cause.UpstreamUnavailable, Message: keep(cause.UpstreamUnavailable, c.target.SandboxID, e.Message)}
 	}
 }
 
-// translateEndStream is checkClaim for a stream that was already under way.
-func (c *dataCall) translateEndStream(payload []byte) []byte {
-	if c.cluster.Mode != routing.ModeRock {
-		return payload
-	}
+// translateEndStream is translate for the end of a stream that was under way.
+func (c *dataCall) translateEndStream(payload []byte, messages int64) []byte {
 	var end struct {
 		Error *upstreamError `json:"error"`
 	}
 	if json.Unmarshal(payload, &end) != nil || end.Error == nil {
 		return payload
 	}
-	if !claimsUnreachable(http.StatusOK, *end.Error) {
+	var f cause.Failure
+	switch {
+	case c.cluster.Mode == routing.ModeRock && claimsUnreachable(http.StatusOK, *end.Error):
+		f = c.checkClaim(*end.Error, messages)
+	case serverSide[end.Error.Code] && internals.MatchString(end.Error.Message):
+		f = cause.Failure{Cause: cause.UpstreamInvalid, Code: end.Error.Code}
+	default:
 		return payload
 	}
-	f, _ := c.checkClaim(*end.Error)
 	f.SandboxID = c.target.SandboxID
 	c.out.End = f.Cause
 	return f.EndStream()
 }
+
+// serverSide are the codes whose text comes from inside the deployment. That of
+// the others speaks of what the client sent, and may well hold an address.
+var serverSide = map[string]bool{"internal": true, "unknown": true, "unavailable": true, "aborted": true, "data_loss": true, "deadline_exceeded": true}
 
 // keep joins the table's text and the upstream's own.
 func keep(cc cause.Cause, sandboxID, upstreamText string) string {

@@ -98,6 +98,9 @@ type row struct {
 	retryAfter int
 	// text is the message. %s is the sandbox id.
 	text string
+	// healthText is the message on /health, text if empty. Newest Python takes
+	// a 502 for "not running" only if it says "was not found".
+	healthText string
 }
 
 var table = [causes]row{
@@ -105,54 +108,56 @@ var table = [causes]row{
 	ClientGone: {name: "client_gone"},
 
 	SandboxGone: {"sandbox_gone", "unavailable", 502, 0, 0,
-		"The sandbox %s was not found: it was killed, it expired, or it never existed"},
+		"The sandbox %s was not found: it was killed, it expired, or it never existed", ""},
 	SandboxPaused: {"sandbox_paused", "failed_precondition", 400, 502, 0,
-		"The sandbox %s is paused; resume it with Sandbox.connect() before using it"},
+		"The sandbox %s is paused; resume it with Sandbox.connect() before using it",
+		"The sandbox %s was not found running: it is paused"},
 	SandboxStarting: {"sandbox_starting", "aborted", 503, 502, 1,
-		"The sandbox %s is still starting; nothing was done, try again in a moment"},
+		"The sandbox %s is still starting; nothing was done, try again in a moment",
+		"The sandbox %s was not found running: it is still starting"},
 
 	UpstreamReset: {"upstream_reset", "aborted", 500, 0, 0,
-		"The connection to sandbox %s was lost; the sandbox may still be running, but the outcome of this call is unknown"},
+		"The connection to sandbox %s was lost; the sandbox may still be running, but the outcome of this call is unknown", ""},
 	UpstreamEOF: {"upstream_eof", "aborted", 500, 0, 0,
-		"The answer of sandbox %s ended before it was complete; the sandbox may still be running, but the outcome of this call is unknown"},
+		"The answer of sandbox %s ended before it was complete; the sandbox may still be running, but the outcome of this call is unknown", ""},
 	UpstreamIdle: {"upstream_idle", "aborted", 504, 0, 0,
-		"Sandbox %s sent nothing for too long; it may still be running, but the outcome of this call is unknown"},
+		"Sandbox %s sent nothing for too long; it may still be running, but the outcome of this call is unknown", ""},
 	UpstreamUnavailable: {"upstream_unavailable", "aborted", 500, 503, 0,
-		"The service in sandbox %s could not be reached; the sandbox is still registered as running"},
+		"The service in sandbox %s could not be reached; the sandbox is still registered as running", ""},
 	UpstreamInvalid: {"upstream_invalid", "internal", 500, 503, 0,
-		"The answer for sandbox %s could not be understood; the outcome of this call is unknown"},
+		"The answer for sandbox %s could not be understood; the outcome of this call is unknown", ""},
 
 	PortClosed: {"port_closed", "aborted", 502, 503, 0,
-		"The sandbox %s is running but port is not open"},
+		"The sandbox %s is running but port is not open", ""},
 	ClusterUnreachable: {"cluster_unreachable", "aborted", 503, 0, 1,
-		"The service behind this gateway cannot be reached; nothing was done, try again"},
+		"The service behind this gateway cannot be reached; nothing was done, try again", ""},
 	RegistryUnavailable: {"registry_unavailable", "aborted", 503, 0, 1,
-		"The gateway cannot find out where sandbox %s is at the moment; nothing was done, the sandbox may be running, try again"},
+		"The gateway cannot find out where sandbox %s is at the moment; nothing was done, the sandbox may be running, try again", ""},
 	RouteUnusable: {"route_unusable", "aborted", 503, 0, 1,
-		"Sandbox %s is registered, but cannot be reached yet; nothing was done, try again"},
+		"Sandbox %s is registered, but cannot be reached yet; nothing was done, try again", ""},
 
 	Deadline: {"deadline", "deadline_exceeded", 504, 0, 0,
-		"The time allowed for this call ran out"},
+		"The time allowed for this call ran out", ""},
 	Drain: {"drain", "aborted", 503, 0, 1,
-		"The gateway is restarting; the sandbox and its processes are still running, reconnect"},
+		"The gateway is restarting; the sandbox and its processes are still running, reconnect", ""},
 	Truncated: {"truncated", "aborted", 500, 0, 0,
-		"The answer was cut"},
+		"The answer was cut", ""},
 	Limit: {"limit", "resource_exhausted", 429, 0, 1,
-		"Too many requests"},
+		"Too many requests", ""},
 	Unauthenticated: {"unauthenticated", "unauthenticated", 401, 0, 0,
-		"A valid credential is required"},
+		"A valid credential is required", ""},
 	BadRequest: {"bad_request", "invalid_argument", 400, 0, 0,
-		"The request is not valid"},
+		"The request is not valid", ""},
 	TooLarge: {"too_large", "resource_exhausted", 413, 0, 0,
-		"The request body is too large"},
+		"The request body is too large", ""},
 	NoSuchRoute: {"no_such_route", "unimplemented", 404, 0, 0,
-		"There is no such call in the E2B API"},
+		"There is no such call in the E2B API", ""},
 	Reserved: {"reserved", "unimplemented", 404, 0, 0,
-		"This endpoint is reserved for the platform and cannot be called from outside"},
+		"This endpoint is reserved for the platform and cannot be called from outside", ""},
 	NotOffered: {"not_offered", "unimplemented", 501, 0, 0,
-		"This call is not offered by this deployment"},
+		"This call is not offered by this deployment", ""},
 	Internal: {"internal", "internal", 500, 0, 0,
-		"The gateway failed; the outcome of this call is unknown"},
+		"The gateway failed; the outcome of this call is unknown", ""},
 }
 
 // String is the cause's name in logs, metrics and placeholders.

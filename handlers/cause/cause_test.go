@@ -56,6 +56,13 @@ func TestOnlyGoneIsCalledGone(t *testing.T) {
 	if text := (Failure{Cause: SandboxGone, SandboxID: "x"}).Text(); !strings.Contains(text, "was not found") {
 		t.Errorf("newer SDKs look for %q in %q", "was not found", text)
 	}
+	for _, c := range every() {
+		w := httptest.NewRecorder()
+		Failure{Cause: c, SandboxID: "x"}.WriteHealth(w)
+		if (w.Code == 502) != strings.Contains(w.Body.String(), "was not found") {
+			t.Errorf("newest Python misreads health %d %s", w.Code, w.Body)
+		}
+	}
 }
 
 // Contract checklist 27: Python knows only registered statuses. 70: some words
@@ -84,6 +91,9 @@ func TestRetryAfterIsSentOnlyWhereRepeatingIsSafe(t *testing.T) {
 		after := w.Header().Get("Retry-After")
 		if (w.Code == 503 || w.Code == 429) != (after != "") {
 			t.Errorf("%v: status %d, Retry-After %q", c, w.Code, after)
+		}
+		if (w.Code >= 500 && after == "") != (w.Header().Get("Should-Retry") == "false") {
+			t.Errorf("%v: status %d, Should-Retry %q", c, w.Code, w.Header().Get("Should-Retry"))
 		}
 	}
 }

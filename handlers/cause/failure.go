@@ -29,11 +29,13 @@ type Failure struct {
 }
 
 // Text is the message for the client.
-func (f Failure) Text() string {
+func (f Failure) Text() string { return f.say(table[f.Cause].text) }
+
+// say fills in a text of the table.
+func (f Failure) say(text string) string {
 	if f.Message != "" {
 		return f.Message
 	}
-	text := table[f.Cause].text
 	if f.SandboxID == "" {
 		// Only calls without a sandbox leave the id out.
 		text = strings.Replace(text, " %s", "", 1)
@@ -78,9 +80,7 @@ func (f Failure) Write(w http.ResponseWriter, p protocol.Protocol, contentType s
 	switch p {
 	case protocol.ConnectStream:
 		h.Set("Content-Type", contentType)
-		body := envelope.Append(nil, envelope.FlagEndStream, f.EndStream())
-		w.WriteHeader(http.StatusOK)
-		_, _ = w.Write(body)
+		send(w, http.StatusOK, envelope.Append(nil, envelope.FlagEndStream, f.EndStream()))
 	case protocol.ConnectUnary:
 		f.writeUnary(w)
 	case protocol.GRPC:
@@ -89,7 +89,7 @@ func (f Failure) Write(w http.ResponseWriter, p protocol.Protocol, contentType s
 		// "Responses").
 		h.Set("Grpc-Status", strconv.Itoa(f.grpcStatus()))
 		h.Set("Grpc-Message", percentEncode(f.Text()))
-		w.WriteHeader(http.StatusOK)
+		send(w, http.StatusOK, nil)
 	case protocol.GRPCWeb, protocol.GRPCWebText:
 		f.writeGRPCWeb(w, p, contentType)
 	case protocol.Page:
@@ -102,12 +102,14 @@ func (f Failure) Write(w http.ResponseWriter, p protocol.Protocol, contentType s
 // WriteHealth answers /health.
 func (f Failure) WriteHealth(w http.ResponseWriter) {
 	w.Header().Set("Cache-Control", "no-store")
+	if text := table[f.Cause].healthText; text != "" {
+		f.Message = f.say(text)
+	}
 	f.writeE2B(w, f.Cause.HealthStatus())
 }
 
 func (f Failure) writeUnary(w http.ResponseWriter) {
-	f.head(w, f.status(), "application/json")
-	_, _ = w.Write(marshal(struct {
+	f.write(w, f.status(), "application/json", marshal(struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
 	}{f.code(), f.Text()}))
@@ -116,8 +118,7 @@ func (f Failure) writeUnary(w http.ResponseWriter) {
 // writeE2B writes E2B's error object. Its code is always the status: the SDKs
 // look at either.
 func (f Failure) writeE2B(w http.ResponseWriter, status int) {
-	f.head(w, status, "application/json; charset=utf-8")
-	_, _ = w.Write(marshal(struct {
+	f.write(w, status, "application/json; charset=utf-8", marshal(struct {
 		SandboxID string `json:"sandboxId,omitempty"`
 		Message   string `json:"message"`
 		Port      uint16 `json:"port,omitempty"`
@@ -128,21 +129,32 @@ func (f Failure) writeE2B(w http.ResponseWriter, status int) {
 
 func (f Failure) writePage(w http.ResponseWriter) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	f.head(w, f.status(), "text/html; charset=utf-8")
 	title := strconv.Itoa(f.status()) + " " + http.StatusText(f.status())
-	_, _ = w.Write([]byte("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>" + title +
-		"</title><style>body{font-family:sans-serif;margin:4rem auto;max-width:40rem;padding:0 1rem;color-scheme:light dark}</style><h1>" +
-		title + "</h1><p>" + html.EscapeString(f.Text()) + "</p></html>\n"))
+	f.write(w, f.status(), "text/html; charset=utf-8", []byte("<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><title>"+title+
+		"</title><style>body{font-family:sans-serif;margin:4rem auto;max-width:40rem;padding:0 1rem;color-scheme:light dark}</style><h1>"+
+		title+"</h1><p>"+html.EscapeString(f.Text())+"</p></html>\n"))
 }
 
-func (f Failure) head(w http.ResponseWriter, status int, contentType string) {
+func (f Failure) write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
 	h.Set("X-Content-Type-Options", "nosniff")
 	if after := table[f.Cause].retryAfter; after > 0 && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
 		h.Set("Retry-After", strconv.Itoa(after))
+	} else if status >= 500 {
+		// Newest Python repeats 502 and 504 too, even a create, unless told
+		// not to.
+		h.Set("Should-Retry", "false")
 	}
+	send(w, status, body)
+}
+
+// send writes a whole answer. Its length is told, so that the client has all of
+// it when the last byte arrives, and not when the handler is done.
+func send(w http.ResponseWriter, status int, body []byte) {
+	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
 	w.WriteHeader(status)
+	_, _ = w.Write(body)
 }
 
 // marshal encodes v without escaping for HTML: the texts are read by people in

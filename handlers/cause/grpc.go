@@ -39,8 +39,7 @@ func (f Failure) writeGRPCWeb(w http.ResponseWriter, p protocol.Protocol, conten
 	if p == protocol.GRPCWebText {
 		body = []byte(base64.StdEncoding.EncodeToString(body))
 	}
-	w.WriteHeader(http.StatusOK)
-	_, _ = w.Write(body)
+	send(w, http.StatusOK, body)
 }
 
 // percentEncode is grpc-message's encoding: everything outside printable ASCII,

@@ -2,6 +2,7 @@ package envelope
 
 import (
 	"encoding/binary"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -32,10 +33,11 @@ type Relay struct {
 	MaxHeld int
 	// Compressed allows compressed messages.
 	Compressed bool
-	// EndStream is given the payload of EndStream before it is sent, and
-	// returns the payload to send instead. It is not called for a compressed
-	// one, which is passed on as it is. Nil keeps every payload.
-	EndStream func(payload []byte) []byte
+	// EndStream is given the payload of EndStream before it is sent, and how
+	// many messages went before it, and returns the payload to send instead.
+	// It is not called for a compressed one, which is passed on as it is. Nil
+	// keeps every payload.
+	EndStream func(payload []byte, messages int64) []byte
 }
 
 // Result is how a relay ended.
@@ -70,7 +72,7 @@ var chunks = sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b
 func (r *Relay) Copy(src io.Reader) Result {
 	chunk := chunks.Get().(*[]byte)
 	defer chunks.Put(chunk)
-	c := copying{Relay: r, src: src, buf: *chunk}
+	c := copying{Relay: r, src: src, chunk: *chunk, buf: *chunk}
 	for c.step() {
 	}
 	c.res.Last = append([]byte(nil), c.last...)
@@ -84,7 +86,7 @@ func (r *Relay) Copy(src io.Reader) Result {
 type copying struct {
 	*Relay
 	src        io.Reader
-	buf        []byte
+	chunk, buf []byte // buf is chunk, or longer while a long frame is held
 	start, end int
 	torn       int64
 	last       []byte
@@ -118,6 +120,7 @@ func (c *copying) step() bool {
 func (c *copying) makeRoom() {
 	if c.start == c.end {
 		c.start, c.end = 0, 0
+		c.buf = c.chunk // one long frame must not cost memory for ever
 	}
 	if c.end < len(c.buf) {
 		return
@@ -221,9 +224,14 @@ func (c *copying) finish(e *ending) bool {
 		return false
 	}
 	frame := e.frame
-	if c.EndStream != nil && frame[0] == FlagEndStream {
-		if payload := c.EndStream(frame[PrefixSize:]); len(payload) > 0 {
-			frame = Append(nil, FlagEndStream, payload)
+	if frame[0] == FlagEndStream {
+		payload := frame[PrefixSize:]
+		if !readable(payload) {
+			c.res.ReadErr = fmt.Errorf("%w: the payload of EndStream is not what Connect says", ErrInvalidFrame)
+			return false
+		}
+		if c.EndStream != nil {
+			frame = Append(nil, FlagEndStream, c.EndStream(payload, c.res.Messages))
 		}
 	}
 	if _, err := c.Dst.Write(frame); err != nil {
@@ -232,4 +240,16 @@ func (c *copying) finish(e *ending) bool {
 	}
 	c.res.Ended = true
 	return false
+}
+
+// readable reports whether clients can read the payload of an EndStream: a JSON
+// object whose error, if it has one, is an object too. Python's SDK raises a
+// bare TypeError or JSONDecodeError for anything else.
+func readable(payload []byte) bool {
+	var end map[string]json.RawMessage
+	if json.Unmarshal(payload, &end) != nil || end == nil {
+		return false
+	}
+	failure, ok := end["error"]
+	return !ok || failure[0] == '{'
 }

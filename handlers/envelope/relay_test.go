@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"fmt"
 	"io"
 	"strings"
 	"testing"
@@ -94,6 +95,12 @@ func TestFramesTheClientCannotReadEndTheStream(t *testing.T) {
 		"grpc-web trailers":    Append(nil, 0x80, []byte("z")),
 		"compressed EndStream": Append(nil, 3, []byte("z")),
 		"huge EndStream":       {2, 0xff, 0xff, 0xff, 0xff},
+		"EndStream of nothing": end(""),
+		"EndStream of null":    end("null"),
+		"EndStream of a list":  end("[]"),
+		"EndStream of text":    end("<html>"),
+		"error of null":        end(`{"error":null}`),
+		"error of text":        end(`{"error":"x"}`),
 	} {
 		got, res := relay(bytes.NewReader(join(message("one"), frame)), nil)
 		if got != string(message("one")) || !errors.Is(res.ReadErr, ErrInvalidFrame) || res.Ended {
@@ -109,9 +116,9 @@ func TestFramesTheClientCannotReadEndTheStream(t *testing.T) {
 
 func TestEndStreamCanBeReplaced(t *testing.T) {
 	got, res := relay(bytes.NewReader(join(message("one"), end(`{"error":{}}`))), func(r *Relay) {
-		r.EndStream = func(p []byte) []byte { return append([]byte("was "), p...) }
+		r.EndStream = func(p []byte, messages int64) []byte { return fmt.Appendf(nil, "%d %s", messages, p) }
 	})
-	if got != string(join(message("one"), end(`was {"error":{}}`))) || !res.Ended {
+	if got != string(join(message("one"), end(`1 {"error":{}}`))) || !res.Ended {
 		t.Fatalf("%q, %+v", got, res)
 	}
 }
@@ -199,6 +206,9 @@ func reference(stream []byte, maxHeld int) (forwarded []byte, ended, torn bool) 
 			break
 		}
 		if flags == FlagEndStream {
+			if !readable(stream[pos+PrefixSize : pos+size]) {
+				break
+			}
 			return stream[:pos+size], true, false
 		}
 		pos += size

@@ -1,0 +1,332 @@
+package handlers
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/netip"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/upstream"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// dial opens a raw connection to the gateway.
+func (g *rig) dial(t *testing.T) net.Conn {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(g.URL, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(20 * time.Second))
+	return c
+}
+
+const routingHeaders = "Host: x\r\nE2b-Sandbox-Id: a\r\nE2b-Sandbox-Port: 49983\r\n"
+
+// answersAtOnce is a role that answers when it has read the headers of a
+// request. net/http would read the body first.
+func answersAtOnce(t *testing.T, answer string) *routing.Balancer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { c.Close() })
+			go func() {
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					io.WriteString(c, answer)
+				}
+			}()
+		}
+	}()
+	return routing.NewBalancer([]*routing.Endpoint{{Scheme: "http", Address: l.Addr().String()}}, nil)
+}
+
+// What is left of a body after an early answer is never read as a request.
+func TestAConnectionEndsAfterAnAnswerThatCameBeforeTheBody(t *testing.T) {
+	dead, _ := routing.ParseEndpoint("http://127.0.0.1:1")
+	for name, framing := range map[string]string{"known length": "Content-Length: 200000\r\n\r\n0123456789", "chunked": "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n"} {
+		for _, unreachable := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, unreachable), func(t *testing.T) {
+				g := newRig(t)
+				g.cluster.Proxy = answersAtOnce(t, "HTTP/1.1 507 Full\r\nContent-Type: application/json\r\nContent-Length: 29\r\n\r\n{\"code\":507,\"message\":\"full\"}")
+				want := 507
+				if unreachable {
+					g.cluster.Proxy = routing.NewBalancer([]*routing.Endpoint{dead}, nil)
+					want = 503
+				}
+				c := g.dial(t)
+				fmt.Fprintf(c, "POST /files?path=x HTTP/1.1\r\n%s%s", routingHeaders, framing)
+				br := bufio.NewReader(c)
+				begun := time.Now()
+				resp, err := http.ReadResponse(br, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				body, _ := io.ReadAll(resp.Body)
+				if resp.StatusCode != want || len(body) == 0 || !resp.Close {
+					t.Fatalf("%d %v %s", resp.StatusCode, resp.Header, body)
+				}
+				if d := time.Since(begun); d > abandonedBodyGrace/2 {
+					t.Errorf("the answer took %v", d)
+				}
+				<-g.outcomes
+				fmt.Fprintf(c, "GET /health HTTP/1.1\r\n%s\r\n", routingHeaders)
+				if rest, _ := io.ReadAll(br); len(rest) != 0 {
+					t.Errorf("the rest of the body was answered with %q", rest)
+				}
+			})
+		}
+	}
+}
+
+// An empty 200 would be success to every SDK.
+func TestABodyThatCannotBeReadIsNoSuccess(t *testing.T) {
+	for name, request := range map[string]string{
+		"control": "DELETE /sandboxes/a HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\nZZZ\r\n",
+		"data":    "POST /files?path=x HTTP/1.1\r\n" + routingHeaders + "Transfer-Encoding: chunked\r\n\r\nZZZ\r\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t)
+			g.proxy = func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }
+			g.admin = g.proxy
+			c := g.dial(t)
+			io.WriteString(c, request)
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if resp.StatusCode != 400 {
+				t.Errorf("%d", resp.StatusCode)
+			}
+		})
+	}
+	t.Run("a client that leaves", func(t *testing.T) {
+		g := newRig(t)
+		c := g.dial(t)
+		io.WriteString(c, "POST /sandboxes HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
+		c.(*net.TCPConn).CloseWrite()
+		if answer, _ := io.ReadAll(c); strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+			t.Errorf("%q", answer)
+		}
+	})
+}
+
+// "Nothing was done" is said only when it is true: newer SDKs repeat the call.
+func TestNobodyIsToldToRepeatWhatMayHaveBeenDone(t *testing.T) {
+	begun := frame(0, `{"event":{"start":{"pid":7}}}`)
+	for _, tc := range []struct {
+		name         string
+		rock         http.HandlerFunc
+		target, kind string
+		state        routing.State
+		err          error
+	}{
+		{"lost, restarting", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "/process.Process/SendInput", unary, routing.StateStarting, nil},
+		{"lost, don't know", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "/process.Process/SendInput", unary, 0, routing.ErrUnavailable},
+		{"unavailable, don't know", answerWith(503, unary, `{"code":"unavailable","message":"lost"}`), "/filesystem.Filesystem/MakeDir", unary, 0, routing.ErrUnavailable},
+		{"unavailable, restarting", answerWith(503, unary, `{"code":"unavailable","message":"lost"}`), "/filesystem.Filesystem/MakeDir", unary, routing.StateStarting, nil},
+		{"stream, don't know", answerWith(200, stream, begun+frame(2, `{"error":{"code":"unavailable","message":"lost"}}`)), start, stream, 0, routing.ErrUnavailable},
+		{"stream, not running after all", answerWith(200, stream, begun+frame(2, `{"error":{"code":"not_found","message":"sandbox is not running"}}`)), start, stream, routing.StateStarting, nil},
+		{"stream cut, restarting", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", stream)
+			reset(w, begun)
+		}, start, stream, routing.StateStarting, nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			g := newRig(t)
+			g.proxy = func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				g.registry.say(tc.state, tc.err)
+				tc.rock(w, r)
+			}
+			r := g.call(t, "POST", tc.target, tc.kind, "{}")
+			if strings.Contains(r.body, "nothing was done") || r.status == 503 || r.header.Get("Retry-After") != "" || !strings.Contains(r.body, "aborted") {
+				t.Errorf("%d %v %q", r.status, r.header, r.body)
+			}
+		})
+	}
+}
+
+func TestAChangeOfTheTimeoutKeepsTheLastKnownRoute(t *testing.T) {
+	g := newRig(t)
+	g.proxy, g.admin = answerWith(204, "", ""), answerWith(204, "", "")
+	g.call(t, "GET", "/health", "", "")
+	g.registry.say(0, routing.ErrUnavailable)
+	g.send(t, "POST", "/sandboxes/sbx-1/timeout", unary, `{"timeout":60}`)
+	if r := g.call(t, "GET", "/health", "", ""); r.status != 204 {
+		t.Errorf("%d %s", r.status, r.body)
+	}
+	// A pause does change where the sandbox is.
+	g.send(t, "POST", "/sandboxes/sbx-1/pause", unary, `{}`)
+	if r := g.call(t, "GET", "/health", "", ""); r.status != 503 {
+		t.Errorf("after a pause: %d %s", r.status, r.body)
+	}
+}
+
+func TestANotModifiedIsNoRedirect(t *testing.T) {
+	g := newRig(t)
+	g.proxy = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Etag", `"x"`)
+		w.WriteHeader(304)
+	}
+	if r := g.call(t, "GET", "/files?path=x", "", "", "If-None-Match", `"x"`); r.status != 304 || r.header.Get("Etag") != `"x"` {
+		t.Errorf("%d %v", r.status, r.header)
+	}
+}
+
+// dialFails is an Upstream that cannot connect.
+type dialFails struct{ err error }
+
+func (d dialFails) RoundTrip(*http.Request) (*http.Response, error) {
+	return nil, &upstream.DialError{Err: d.err}
+}
+
+func TestOnlyASilentOtherSideIsCalledAClosedPort(t *testing.T) {
+	for err, want := range map[error]cause.Cause{
+		syscall.ECONNREFUSED:  cause.PortClosed,
+		syscall.EHOSTUNREACH:  cause.PortClosed,
+		syscall.EMFILE:        cause.ClusterUnreachable,
+		syscall.EADDRNOTAVAIL: cause.ClusterUnreachable,
+		errors.New("pool"):    cause.ClusterUnreachable,
+	} {
+		t.Run(err.Error(), func(t *testing.T) {
+			g := newRig(t, func(o *Options) { o.Upstream = dialFails{err} })
+			g.cluster.Mode = routing.ModeDirect
+			g.cluster.AllowedHosts = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+			g.registry.route = &routing.Route{State: routing.StateRunning, Lifecycle: "l", Host: netip.MustParseAddr("10.0.0.7"), Ports: map[uint16]uint16{49983: 1}}
+			g.call(t, "POST", stat, unary, "{}")
+			g.wantEnd(t, want)
+		})
+	}
+}
+
+// Contract checklist 52.
+func TestOnlyAPlain200OfTheRightTypeIsAStream(t *testing.T) {
+	body := frame(0, "{}") + frame(2, "{}")
+	for name, h := range map[string]http.HandlerFunc{
+		"202": answerWith(202, stream, body),
+		"206": answerWith(206, "text/html", "<html>"),
+		"204": answerWith(204, stream, ""),
+		"gzip": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			answerWith(200, stream, body)(w, r)
+		},
+	} {
+		g := newRig(t)
+		g.proxy = h
+		r := g.call(t, "POST", start, stream, "")
+		if code, _ := r.endError(t); r.status != 200 || code != "internal" || r.header.Get("Content-Encoding") != "" || r.header.Get("Content-Type") != stream {
+			t.Errorf("%s: %d %v %q", name, r.status, r.header, r.body)
+		}
+		g.wantEnd(t, cause.UpstreamInvalid)
+	}
+}
+
+func TestAPageIsNoAnswerToAUnaryCall(t *testing.T) {
+	g := newRig(t)
+	g.proxy = answerWith(200, "text/html", "<html>")
+	g.admin = g.proxy
+	if code, _ := g.call(t, "POST", stat, unary, "{}").connect(t); code != "internal" {
+		t.Error(code)
+	}
+	r := g.send(t, "DELETE", "/sandboxes/a", "", "")
+	if code, _ := r.e2b(t); code != 500 || r.header.Get("Should-Retry") != "false" {
+		t.Errorf("%d %v %s", r.status, r.header, r.body)
+	}
+}
+
+// A body that its sender broke is not the sandbox's fault.
+func TestABrokenUploadIsTheClientsFault(t *testing.T) {
+	g := newRig(t)
+	g.proxy = func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }
+	inner := g.Server.Config.Handler
+	g.Server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		r.Body = http.MaxBytesReader(w, r.Body, 100<<10)
+		inner.ServeHTTP(w, r)
+	})
+	r, _ := http.NewRequest("POST", g.URL+"/files?path=x", io.NopCloser(&zeros{left: 200 << 10}))
+	r.Header = http.Header{"E2b-Sandbox-Id": {"a"}, "E2b-Sandbox-Port": {"49983"}}
+	resp, err := http.DefaultTransport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != 413 {
+		t.Errorf("%d", resp.StatusCode)
+	}
+	if g.registry.asked != 1 {
+		t.Errorf("%d lookups", g.registry.asked)
+	}
+}
+
+// No message carries an internal address; what the client sent comes back.
+func TestAddressesOfTheDeploymentStayInside(t *testing.T) {
+	const text = "HTTPConnectionPool(host='10.0.0.7', port=22555): refused"
+	g := newRig(t)
+	g.admin = answerWith(500, unary, `{"code":500,"message":"`+text+`"}`)
+	if r := g.send(t, "GET", "/sandboxes/a", "", ""); r.status != 500 || strings.Contains(r.body, "10.0.0.7") {
+		t.Errorf("control: %d %s", r.status, r.body)
+	} else if code, _ := r.e2b(t); code != 500 {
+		t.Errorf("control: %s", r.body)
+	}
+	g.admin = answerWith(503, unary, `{"code":503,"message":"`+text+`"}`)
+	if r := g.send(t, "GET", "/sandboxes/a", "", ""); r.status != 503 || strings.Contains(r.body, "10.0.0.7") {
+		t.Errorf("control 503: %d %s", r.status, r.body)
+	}
+	g.proxy = answerWith(500, unary, `{"code":"internal","message":"`+text+`"}`)
+	if r := g.call(t, "POST", stat, unary, "{}"); strings.Contains(r.body, "10.0.0.7") {
+		t.Errorf("unary: %s", r.body)
+	} else if code, _ := r.connect(t); r.status != 500 || code != "internal" {
+		t.Errorf("unary: %d %s", r.status, r.body)
+	}
+	g.proxy = answerWith(200, stream, frame(2, `{"error":{"code":"internal","message":"`+text+`"}}`))
+	if r := g.call(t, "POST", start, stream, ""); strings.Contains(r.body, "10.0.0.7") {
+		t.Errorf("stream: %s", r.body)
+	} else if code, _ := r.endError(t); code != "internal" {
+		t.Errorf("stream: %s", r.body)
+	}
+	theirs := `{"code":"not_found","message":"/tmp/10.0.0.7:80 does not exist"}`
+	g.proxy = answerWith(404, unary, theirs)
+	if r := g.call(t, "POST", stat, unary, "{}"); r.body != theirs {
+		t.Errorf("the client's own text: %s", r.body)
+	}
+}
+
+func TestAClusterThatIsDownDoesNotAnswerForTheOthers(t *testing.T) {
+	dead, _ := routing.ParseEndpoint("http://127.0.0.1:1")
+	for name, tc := range map[string]struct {
+		there http.HandlerFunc
+		want  int
+	}{
+		"the other knows it":    {answerWith(200, unary, "{}"), 200},
+		"the other does not":    {answerWith(404, unary, `{"code":404,"message":"no"}`), 503},
+		"the other has trouble": {answerWith(500, unary, `{"code":500,"message":"no"}`), 500},
+	} {
+		g, other := newRig(t), newRig(t)
+		g.cluster.Admin = routing.NewBalancer([]*routing.Endpoint{dead}, nil)
+		defer g.cluster.Admin.Close()
+		g.registry.say(0, routing.ErrGone)
+		g.gateway.opt.Clusters = append(g.gateway.opt.Clusters, other.cluster)
+		other.admin = tc.there
+		if r := g.send(t, "GET", "/sandboxes/a", "", ""); r.status != tc.want {
+			t.Errorf("%s: %d %s", name, r.status, r.body)
+		}
+	}
+}
