@@ -1,7 +1,6 @@
 package module
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/caddyserver/caddy/v2"
@@ -118,11 +117,7 @@ func (s *StaticRegistry) Validate() error { return s.Check() }
 func (s *StaticRegistry) Registry(Environment) (routing.Registry, error) {
 	sandboxes := make(map[string]static.Sandbox, len(s.Sandboxes))
 	for id, sandbox := range s.Sandboxes {
-		ports := make(map[string]uint16, len(sandbox.Ports))
-		for inside, outside := range sandbox.Ports {
-			ports[strconv.Itoa(int(inside))] = outside
-		}
-		sandboxes[id] = static.Sandbox{State: sandbox.State, Host: sandbox.Host, Ports: ports, Lifecycle: sandbox.Lifecycle}
+		sandboxes[id] = static.Sandbox(*sandbox)
 	}
 	return static.New(sandboxes)
 }

@@ -42,8 +42,10 @@ func parseRecord(sandboxID string, record []byte, names Fields) (*routing.Route,
 	r.Ports = ports
 	note(problem)
 	r.Problem = strings.Join(problems, "; ")
+	// The id is in it because records without times and addresses exist: two
+	// of them must not share connections.
 	r.Lifecycle = routing.LifecycleOf(
-		scalar(fields[names.CreateTime]), scalar(fields[names.StartTime]),
+		sandboxID, scalar(fields[names.CreateTime]), scalar(fields[names.StartTime]),
 		scalar(fields[names.HostIP]), portsText(ports),
 	)
 	return r, nil

@@ -36,8 +36,10 @@ var (
 	_ routing.Watcher  = (*Registry)(nil)
 )
 
-// quiet keeps go-redis from writing to standard error by itself. What it has
-// to say is in the errors it returns.
+// quiet keeps go-redis from writing to standard error by itself: its lines name
+// addresses and have no level. What it has to say is in the errors it returns.
+// The setting is the process's: other users of go-redis in a Caddy with more
+// modules are silenced too.
 var quiet = sync.OnceFunc(func() { goredis.SetLogger(nothing{}) })
 
 type nothing struct{}

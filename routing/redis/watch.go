@@ -128,7 +128,9 @@ func (s *sentinels) master(ctx context.Context) ([]string, error) {
 		if err == nil && len(address) == 2 {
 			return []string{net.JoinHostPort(address[0], address[1])}, nil
 		}
-		last = err
+		if last = err; last == nil {
+			last = errors.New("its answer is not an address")
+		}
 		s.close()
 		s.next = (s.next + 1) % len(s.cfg.Addresses)
 	}

@@ -22,9 +22,8 @@ type Sandbox struct {
 	// Host is the sandbox's IP address, needed by the modes that dial the
 	// sandbox itself. Default: none.
 	Host string `json:"host,omitempty"`
-	// Ports maps ports inside the sandbox to ports of Host, both decimal.
-	// Default: none.
-	Ports map[string]uint16 `json:"ports,omitempty"`
+	// Ports maps ports inside the sandbox to ports of Host. Default: none.
+	Ports map[uint16]uint16 `json:"ports,omitempty"`
 	// Lifecycle names this life of the sandbox. Default: made from Host and
 	// Ports.
 	Lifecycle string `json:"lifecycle,omitempty"`
@@ -90,19 +89,15 @@ func (s Sandbox) route(id string) (*routing.Route, error) {
 		}
 		r.Host = addr.Unmap()
 	}
-	parts := []string{s.Host}
-	for _, key := range slices.Sorted(maps.Keys(s.Ports)) {
-		inside, ok := routing.ParsePort(key)
-		outside := s.Ports[key]
-		if !ok || outside == 0 {
-			return nil, fmt.Errorf("ports %q: %d are not two ports", key, outside)
+	parts := []string{id, s.Host}
+	for _, inside := range slices.Sorted(maps.Keys(s.Ports)) {
+		outside := s.Ports[inside]
+		if inside == 0 || outside == 0 {
+			return nil, fmt.Errorf("ports %d: %d are not two ports", inside, outside)
 		}
-		if r.Ports == nil {
-			r.Ports = make(map[uint16]uint16, len(s.Ports))
-		}
-		r.Ports[inside] = outside
-		parts = append(parts, key, strconv.Itoa(int(outside)))
+		parts = append(parts, strconv.Itoa(int(inside)), strconv.Itoa(int(outside)))
 	}
+	r.Ports = maps.Clone(s.Ports)
 	if r.Lifecycle == "" {
 		r.Lifecycle = routing.LifecycleOf(parts...)
 	}

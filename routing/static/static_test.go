@@ -64,12 +64,12 @@ func TestLifecycleFollowsTheAddressAndThePorts(t *testing.T) {
 		}
 		return route.Lifecycle
 	}
-	base := life(static.Sandbox{Host: "10.0.0.1", Ports: map[string]uint16{"80": 1000, "81": 1001}})
-	if life(static.Sandbox{Host: "10.0.0.1", Ports: map[string]uint16{"81": 1001, "80": 1000}, State: "paused"}) != base {
+	base := life(static.Sandbox{Host: "10.0.0.1", Ports: map[uint16]uint16{80: 1000, 81: 1001}})
+	if life(static.Sandbox{Host: "10.0.0.1", Ports: map[uint16]uint16{81: 1001, 80: 1000}, State: "paused"}) != base {
 		t.Error("it changes with something else")
 	}
-	if life(static.Sandbox{Host: "10.0.0.2", Ports: map[string]uint16{"80": 1000, "81": 1001}}) == base ||
-		life(static.Sandbox{Host: "10.0.0.1", Ports: map[string]uint16{"80": 1000, "81": 1002}}) == base {
+	if life(static.Sandbox{Host: "10.0.0.2", Ports: map[uint16]uint16{80: 1000, 81: 1001}}) == base ||
+		life(static.Sandbox{Host: "10.0.0.1", Ports: map[uint16]uint16{80: 1000, 81: 1002}}) == base {
 		t.Error("it does not change")
 	}
 }
@@ -95,8 +95,7 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		`a: state "sleeping"`: {"a": {State: "sleeping"}},
 		`a: host "worker-7"`:  {"a": {Host: "worker-7"}},
 		`a: host "fe80::1%e"`: {"a": {Host: "fe80::1%e"}},
-		`a: ports "http"`:     {"a": {Ports: map[string]uint16{"http": 80}}},
-		`a: ports "80": 0`:    {"a": {Ports: map[string]uint16{"80": 0}}},
+		`a: ports 80: 0`:      {"a": {Ports: map[uint16]uint16{80: 0}}},
 	} {
 		if _, err := static.New(table); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("want an error with %s, got %v", want, err)
