@@ -59,10 +59,10 @@ func TestSentinelFailoverOfADeadMaster(t *testing.T) {
 	eventually(t, 2*time.Second, func() error { _, err := r.Lookup(t.Context(), "a"); return err })
 }
 
-// lifecycleOf is what record gives for a lifecycle.
+// lifecycleOf is what record gives sandbox a for a lifecycle.
 func lifecycleOf(t testing.TB, lifecycle string) string {
 	t.Helper()
-	return routing.LifecycleOf("", lifecycle, "10.0.0.5", "8080:31003 ")
+	return routing.LifecycleOf("a", "", lifecycle, "10.0.0.5", "8080:31003 ")
 }
 
 // Field report G07.
