@@ -34,6 +34,7 @@ func TestEachControlCallGoesToItsRole(t *testing.T) {
 	}
 }
 
+// Contract checklist 23, 28, 29, 30 (the paging header) and 32.
 func TestAnE2BAnswerPassesToTheByte(t *testing.T) {
 	for _, tc := range []struct {
 		status int
@@ -46,6 +47,7 @@ func TestAnE2BAnswerPassesToTheByte(t *testing.T) {
 		{404, `{"code":404, "message":"Sandbox a not found"}`},
 		{400, `{"message":"bad","code":400}`},
 		{409, `{"code":409,"message":"paused already"}`},
+		{429, `{"code":429,"message":"too many sandboxes"}`},
 		// A refusal of ROCK's own keeps its code, and nobody repeats it.
 		{503, `{"code":503,"message":"busy","error_code":"sandbox_pause_refused"}`},
 	} {
@@ -53,10 +55,13 @@ func TestAnE2BAnswerPassesToTheByte(t *testing.T) {
 		g.admin = func(w http.ResponseWriter, r *http.Request) {
 			w.Header()["Set-Cookie"] = []string{"a=1", "b=2"}
 			w.Header().Set("X-Next-Token", "next")
+			if tc.status == 429 {
+				w.Header().Set("Retry-After", "7")
+			}
 			answerWith(tc.status, "application/json", tc.body)(w, r)
 		}
 		r := g.send(t, "POST", "/sandboxes/a/pause", unary, "{}")
-		if r.status != tc.status || r.body != tc.body || r.header.Get("X-Next-Token") != "next" || len(r.header["Set-Cookie"]) != 2 || r.header.Get("Retry-After") != "" {
+		if r.status != tc.status || r.body != tc.body || r.header.Get("X-Next-Token") != "next" || len(r.header["Set-Cookie"]) != 2 || (r.header.Get("Retry-After") == "7") != (tc.status == 429) {
 			t.Errorf("%d %v %s", r.status, r.header, r.body)
 		}
 		if n := g.upstreamHits.Load(); n != 1 {

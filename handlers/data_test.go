@@ -200,7 +200,8 @@ func TestRocksTextIsKeptUnlessItNamesSomethingInternal(t *testing.T) {
 	}
 }
 
-// The gateway never rewrites an answer that the registry does not contradict.
+// Contract checklist 59: the gateway never rewrites an answer that the registry
+// does not contradict, and a 404 or 409 is always the call's own.
 func TestAnswersOfTheCallItselfPassUnchanged(t *testing.T) {
 	for _, tc := range []struct {
 		target, kind string

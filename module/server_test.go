@@ -1,6 +1,7 @@
 package module_test
 
 import (
+	"net/http"
 	"testing"
 	"time"
 
@@ -29,5 +30,23 @@ func TestUnusedConnectionsAreKeptLongerThanClientsKeepThem(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Contract checklist 34: Caddy drops headers with underscores, which the SDKs
+// send and nobody needs, and refuses no request for them.
+func TestHeadersWithUnderscoresDoNoHarm(t *testing.T) {
+	rock := newRock(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
+	g := harness.Start(t, "{\n"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\te2b\n}\n")
+	r := ask(t.Context(), g.URL, "known", "/health")
+	r.Header["lang_version"] = []string{"3.11.7"}
+	r.Header["sdk_runtime"] = []string{"python"}
+	resp, err := g.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusNoContent {
+		t.Errorf("%d", resp.StatusCode)
 	}
 }

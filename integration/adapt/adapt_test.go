@@ -119,6 +119,39 @@ func TestTheExampleAdaptsAndIsValid(t *testing.T) {
 	validate(t, string(example))
 }
 
+// Contract checklist 64: while Python 2.34.0 is served, no client is offered
+// HTTP/2.
+func TestTheExampleOffersHTTP1Only(t *testing.T) {
+	example, err := os.ReadFile("../../Caddyfile.example")
+	if err != nil {
+		t.Fatal(err)
+	}
+	adapted, _, err := adapt(string(example))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var config struct {
+		Apps struct {
+			HTTP struct {
+				Servers map[string]struct {
+					Protocols []string `json:"protocols"`
+				} `json:"servers"`
+			} `json:"http"`
+		} `json:"apps"`
+	}
+	if err := json.Unmarshal(adapted, &config); err != nil {
+		t.Fatal(err)
+	}
+	if len(config.Apps.HTTP.Servers) == 0 {
+		t.Fatal("no servers")
+	}
+	for name, server := range config.Apps.HTTP.Servers {
+		if len(server.Protocols) != 1 || server.Protocols[0] != "h1" {
+			t.Errorf("server %s offers %v", name, server.Protocols)
+		}
+	}
+}
+
 func validate(t *testing.T, caddyfile string) {
 	t.Helper()
 	adapted, _, err := adapt(caddyfile)

@@ -133,6 +133,8 @@ func TestCallsOnASandboxThatIsGoneRaiseTheRightClass(t *testing.T) {
 	})
 }
 
+// Contract checklist 39.
+//
 // TestSilentCommandSurvives starts all clients at once: they only wait.
 func TestSilentCommandSurvives(t *testing.T) {
 	t.Parallel()
