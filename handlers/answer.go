@@ -95,6 +95,8 @@ func (c *dataCall) answerStream(resp *http.Response) {
 	// The end may have to be written here, so no length can be promised.
 	delete(resp.Header, "Content-Length")
 	resp.ContentLength = -1
+	// nginx, where it stands in front of us, buffers what does not say so.
+	c.w.Header().Set("X-Accel-Buffering", "no")
 	c.writeHead(resp)
 	encoding := resp.Header.Get("Connect-Content-Encoding")
 	relay := envelope.Relay{

@@ -272,7 +272,8 @@ func TestAnswersThatAreNotInTheProtocolAreConverted(t *testing.T) {
 	}
 }
 
-// Contract checklist 35 and 36: each message on its own, exact content type.
+// Contract checklist 35 and 36, field reports B01, B03 and B04: each message on
+// its own, exact content type, nothing for a proxy in front to buffer.
 func TestMessagesArriveWhileTheStreamGoesOn(t *testing.T) {
 	g := newRig(t)
 	next := make(chan string)
@@ -292,7 +293,7 @@ func TestMessagesArriveWhileTheStreamGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer resp.Body.Close()
-	if ct := resp.Header.Get("Content-Type"); ct != stream || resp.Header.Get("Content-Encoding") != "" {
+	if ct := resp.Header.Get("Content-Type"); ct != stream || resp.Header.Get("Content-Encoding") != "" || resp.Header.Get("X-Accel-Buffering") != "no" {
 		t.Errorf("%v", resp.Header)
 	}
 	for _, m := range []string{frame(0, "one"), frame(0, "two"), frame(2, "{}")} {
