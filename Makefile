@@ -25,11 +25,14 @@ GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 help:
 	@sed -n 's/^#   //p' Makefile
 
+# exec, so that a signal for make reaches the demo and not a `go run` around it.
 demo:
-	go run ./cmd/e2b-demo $(ARGS)
+	go build -o .cache/e2b-demo ./cmd/e2b-demo
+	exec .cache/e2b-demo $(ARGS)
 
 demo-redis: deps
-	go run ./cmd/e2b-demo -redis $(ARGS)
+	go build -o .cache/e2b-demo ./cmd/e2b-demo
+	exec .cache/e2b-demo -redis $(ARGS)
 
 # Installing waits for the network and linting for the compiler: side by side they cost little more than one of them.
 test:

@@ -43,12 +43,15 @@ func serve(o options, dir string, d *deployment) (*gateway, error) {
 	g.apiKey = "e2b_" + hex.EncodeToString(secret)
 
 	adapter := caddyconfig.GetAdapter("caddyfile")
-	config, _, err := adapter.Adapt([]byte(caddyfile(g.url, dir, d)), map[string]any{"filename": "Caddyfile"})
+	config, _, err := adapter.Adapt([]byte(caddyfile(listen, o.tls, dir, d)), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		return nil, err
 	}
+	if err := checkFree(listen); err != nil {
+		return nil, err
+	}
 	if err := caddy.Load(config, true); err != nil {
-		return nil, fmt.Errorf("%w (another address: -listen 127.0.0.1:0)", err)
+		return nil, err
 	}
 	if o.tls {
 		g.bundle = filepath.Join(dir, "ca-bundle.pem")
@@ -81,15 +84,27 @@ func writeBundle(bundle, caFile string) error {
 
 func (g *gateway) stop() { _ = caddy.Stop() }
 
-// caddyfile is the gateway's configuration.
-func caddyfile(url, dir string, d *deployment) string {
+// checkFree reports an address that is taken. Caddy would share it with another
+// Caddy, such as a second demo, and each would get half of the requests.
+func checkFree(address string) error {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return fmt.Errorf("%w (another address: -listen 127.0.0.1:0)", err)
+	}
+	return l.Close()
+}
+
+// caddyfile is the gateway's configuration. The site has no host name, so that
+// it answers whatever the client calls this machine.
+func caddyfile(listen string, withTLS bool, dir string, d *deployment) string {
+	host, port, _ := net.SplitHostPort(listen)
 	registry := "# No registry: the admin role is asked where a sandbox is."
 	if d.redis != "" {
 		registry = "registry redis {\n\t\t\taddress " + d.redis + "\n\t\t}"
 	}
-	tls := ""
-	if strings.HasPrefix(url, "https:") {
-		tls = "tls internal"
+	site, tls := "http://:"+port, ""
+	if withTLS {
+		site, tls = "https://:"+port, "tls internal {\n\t\ton_demand\n\t}"
 	}
 	return `{
 	admin off
@@ -99,7 +114,10 @@ func caddyfile(url, dir string, d *deployment) string {
 	grace_period 1s
 	storage file_system ` + filepath.Join(dir, "caddy") + `
 	log {
-		level WARN
+		level ERROR
+	}
+	servers {
+		protocols h1
 	}
 	e2b {
 		` + registry + `
@@ -110,7 +128,8 @@ func caddyfile(url, dir string, d *deployment) string {
 	}
 }
 
-` + url + ` {
+` + site + ` {
+	bind ` + host + `
 	` + tls + `
 	e2b
 }

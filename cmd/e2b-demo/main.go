@@ -33,8 +33,13 @@ func main() {
 	flag.StringVar(&o.profile, "profile", "rock", "what the sandboxes speak: `rock` (output when a command is over, as ROCK does it) or envd (everything E2B has)")
 	flag.StringVar(&o.envFile, "env-file", "", "also write the export lines to this `file`")
 	flag.Parse()
+	if flag.NArg() > 0 {
+		fmt.Fprintf(os.Stderr, "e2b-demo: %q is no option\n", flag.Arg(0))
+		flag.Usage()
+		os.Exit(2)
+	}
 
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	if err := run(ctx, o, os.Stdout); err != nil {
 		fmt.Fprintln(os.Stderr, "e2b-demo:", err)

@@ -3,7 +3,10 @@ package main
 import (
 	"bytes"
 	"context"
+	cryptotls "crypto/tls"
+	"crypto/x509"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -158,4 +161,85 @@ func TestATakenAddressIsExplained(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "-listen 127.0.0.1:0") {
 		t.Errorf("got %v", err)
 	}
+}
+
+// Caddy's listeners share their address with other Caddys.
+func TestTwoDemosDoNotShareAnAddress(t *testing.T) {
+	first := start(t, options{listen: "127.0.0.1:0", profile: "rock"})
+	err := run(t.Context(), options{listen: first.address(), profile: "rock"}, &bytes.Buffer{})
+	if err == nil || !strings.Contains(err.Error(), "-listen 127.0.0.1:0") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// The pretend ROCK runs any command: nobody else may reach it. And a name that
+// the demo does not know must not be answered by Caddy itself, with an empty
+// 200 that every SDK takes for success.
+func TestTheDemoIsReachedThroughLoopbackByAnyName(t *testing.T) {
+	for _, tls := range []bool{false, true} {
+		d := start(t, options{listen: "127.0.0.1:0", profile: "rock", tls: tls})
+		_, port, _ := net.SplitHostPort(d.address())
+		addresses, err := net.InterfaceAddrs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, a := range addresses {
+			ip := a.(*net.IPNet).IP
+			if c, err := net.DialTimeout("tcp", net.JoinHostPort(ip.String(), port), time.Second); err == nil {
+				c.Close()
+				if !ip.Equal(net.IPv4(127, 0, 0, 1)) {
+					t.Errorf("the demo listens on %v", ip)
+				}
+			}
+		}
+		pool := x509.NewCertPool()
+		if tls {
+			pem, err := os.ReadFile(d.variable(t, "NODE_EXTRA_CA_CERTS"))
+			if err != nil || !pool.AppendCertsFromPEM(pem) {
+				t.Fatal(err)
+			}
+		}
+		for _, name := range []string{"127.0.0.1", "localhost", "sandbox.test"} {
+			client := &http.Client{Transport: &http.Transport{
+				TLSClientConfig: &cryptotls.Config{RootCAs: pool},
+				DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+					return new(net.Dialer).DialContext(ctx, network, d.address())
+				},
+			}}
+			scheme := map[bool]string{false: "http", true: "https"}[tls]
+			resp, err := client.Get(scheme + "://" + name + "/sandboxes/unknown")
+			if err != nil {
+				t.Errorf("%s: %v", name, err)
+				continue
+			}
+			resp.Body.Close()
+			client.CloseIdleConnections()
+			if resp.StatusCode != http.StatusNotFound {
+				t.Errorf("%s: %d", name, resp.StatusCode)
+			}
+		}
+		if err := d.stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// variable is an exported variable.
+func (d *demo) variable(t *testing.T, name string) string {
+	t.Helper()
+	for i := len(d.env) - 1; i >= 0; i-- {
+		if value, ok := strings.CutPrefix(d.env[i], name+"="); ok {
+			return value
+		}
+	}
+	t.Fatalf("%s is not exported", name)
+	return ""
+}
+
+// address is where the demo listens.
+func (d *demo) address() string {
+	_, rest, _ := strings.Cut(d.out.String(), "listens on ")
+	url, _, _ := strings.Cut(rest, ",")
+	_, address, _ := strings.Cut(url, "://")
+	return address
 }
