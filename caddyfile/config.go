@@ -68,7 +68,7 @@ type Config struct {
 
 // ClusterConfig is one ROCK deployment.
 type ClusterConfig struct {
-	// Name is the cluster's name in logs and metrics: 1 to 63 of a-z A-Z 0-9
+	// Name is the cluster's name in logs: 1 to 63 of a-z A-Z 0-9
 	// - and _. Required, and unique.
 	Name string `json:"name"`
 

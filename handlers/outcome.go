@@ -5,8 +5,8 @@ import (
 	"github.com/caddy-e2b/gateway/routing"
 )
 
-// Outcome is what became of one request, for the log line, the placeholders
-// and the metrics. It holds no secret. What a client can choose in it, the id and
+// Outcome is what became of one request, for the log line and the
+// placeholders. It holds no secret. What a client can choose in it, the id and
 // the name of an RPC, is made of characters that are safe to print; neither is
 // fit for a metric's label.
 type Outcome struct {

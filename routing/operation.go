@@ -18,7 +18,7 @@ const (
 	DataPlane
 )
 
-// String is the plane's name in the Caddyfile, in logs and in metrics.
+// String is the plane's name in the Caddyfile and in logs.
 func (p Plane) String() string {
 	switch p {
 	case ControlPlane:

@@ -17,8 +17,8 @@
 //     address, a credential or the text of an internal error.
 package cause
 
-// Cause is how a request ended. It is the metric label, the log field, the
-// placeholder and the reason in the answer.
+// Cause is how a request ended. It is the log field, the placeholder and the
+// reason in the answer.
 type Cause uint8
 
 const (
@@ -110,7 +110,7 @@ var table = [causes]row{
 	SandboxGone: {"sandbox_gone", "unavailable", 502, 0, 0,
 		"The sandbox %s was not found: it was killed, it expired, or it never existed", ""},
 	SandboxPaused: {"sandbox_paused", "failed_precondition", 400, 502, 0,
-		"The sandbox %s is paused; resume it with Sandbox.connect() before using it",
+		"The sandbox %s is paused; it must be resumed before it can be used",
 		"The sandbox %s was not found running: it is paused"},
 	SandboxStarting: {"sandbox_starting", "aborted", 503, 502, 1,
 		"The sandbox %s is still starting; nothing was done, try again in a moment",
@@ -160,7 +160,7 @@ var table = [causes]row{
 		"The gateway failed; the outcome of this call is unknown", ""},
 }
 
-// String is the cause's name in logs, metrics and placeholders.
+// String is the cause's name in logs and placeholders.
 func (c Cause) String() string {
 	if c >= causes {
 		return "invalid"

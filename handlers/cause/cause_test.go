@@ -149,14 +149,14 @@ func TestEachProtocolIsAnsweredInItsOwnWay(t *testing.T) {
 		body        string
 		header      http.Header
 	}{
-		{protocol.ConnectUnary, "application/proto", 400, "application/json", `{"code":"failed_precondition","message":"The sandbox ü-1 is paused; resume it with Sandbox.connect() before using it"}`, nil},
+		{protocol.ConnectUnary, "application/proto", 400, "application/json", `{"code":"failed_precondition","message":"The sandbox ü-1 is paused; it must be resumed before it can be used"}`, nil},
 		{protocol.GRPC, "application/grpc+proto", 200, "application/grpc+proto", "", http.Header{
 			"Grpc-Status":  {"9"},
-			"Grpc-Message": {"The sandbox %C3%BC-1 is paused; resume it with Sandbox.connect() before using it"}}},
+			"Grpc-Message": {"The sandbox %C3%BC-1 is paused; it must be resumed before it can be used"}}},
 		{protocol.GRPCWeb, "application/grpc-web", 200, "application/grpc-web",
-			"\x80\x00\x00\x00\x70grpc-status: 9\r\ngrpc-message: The sandbox %C3%BC-1 is paused; resume it with Sandbox.connect() before using it\r\n", nil},
+			"\x80\x00\x00\x00\x68grpc-status: 9\r\ngrpc-message: The sandbox %C3%BC-1 is paused; it must be resumed before it can be used\r\n", nil},
 		{protocol.GRPCWebText, "application/grpc-web-text", 200, "application/grpc-web-text",
-			"gAAAAHBncnBjLXN0YXR1czogOQ0KZ3JwYy1tZXNzYWdlOiBUaGUgc2FuZGJveCAlQzMlQkMtMSBpcyBwYXVzZWQ7IHJlc3VtZSBpdCB3aXRoIFNhbmRib3guY29ubmVjdCgpIGJlZm9yZSB1c2luZyBpdA0K", nil},
+			"gAAAAGhncnBjLXN0YXR1czogOQ0KZ3JwYy1tZXNzYWdlOiBUaGUgc2FuZGJveCAlQzMlQkMtMSBpcyBwYXVzZWQ7IGl0IG11c3QgYmUgcmVzdW1lZCBiZWZvcmUgaXQgY2FuIGJlIHVzZWQNCg==", nil},
 	} {
 		t.Run(tc.p.String(), func(t *testing.T) {
 			w := httptest.NewRecorder()

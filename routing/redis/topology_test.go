@@ -118,3 +118,23 @@ func TestCluster(t *testing.T) {
 		want(t, r, dead, routing.ErrUnavailable)
 	})
 }
+
+// The README's ACL line for a Redis Cluster.
+func TestClusterAsACLUser(t *testing.T) {
+	c := redistest.StartCluster(t, redistest.Options{Users: []string{
+		"gateway on >s3cret-pass ~alive:* &* -@all +get +ping +subscribe +client|id +client|tracking +cluster|slots +cluster|shards",
+	}})
+	c.Set("alive:a", record("a", "1"))
+	var addresses []string
+	for _, node := range c.Nodes {
+		addresses = append(addresses, node.Addr)
+	}
+	r := open(t, redis.Config{Addresses: addresses, Cluster: true, Username: "gateway", Password: "s3cret-pass", Watch: redis.WatchTracking})
+	changes := watch(t, r)
+	changes.next(t, "")
+	want(t, r, "a", nil)
+	want(t, r, "unknown", routing.ErrGone)
+	changes.drain()
+	c.Set("alive:a", record("a", "2"))
+	changes.next(t, "a")
+}
