@@ -29,8 +29,13 @@ func (c *dataCall) answer(resp *http.Response) {
 // waiting for them to know that its command has started.
 func (c *dataCall) writeHead(resp *http.Response) {
 	h := c.w.Header()
-	endToEnd(h, resp.Header)
+	answerHeaders(h, resp)
 	c.closeIfUnread()
+	if c.proto == protocol.ConnectStream {
+		// Newer SDKs compare the whole value.
+		h.Set("Content-Type", protocol.MediaType(c.r.Header.Get("Content-Type")))
+	}
+	c.answered = true
 	announceTrailers(h, resp.Trailer)
 	c.w.WriteHeader(resp.StatusCode)
 	if resp.ContentLength != 0 {
@@ -105,6 +110,7 @@ func (c *dataCall) answerStream(resp *http.Response) {
 		MaxHeld:    c.g.opt.MaxHeldEnvelope,
 		Compressed: encoding != "" && encoding != "identity",
 		EndStream:  c.translateEndStream,
+		Final:      c.isFinal,
 	}
 	res := relay.Copy(resp.Body)
 	switch {
@@ -113,7 +119,7 @@ func (c *dataCall) answerStream(resp *http.Response) {
 	case res.Ended:
 	case res.Torn:
 		c.cut(res.ReadErr)
-	case processEnded(c.out.Operation.Name, protocol.MediaType(c.r.Header.Get("Content-Type")), res.Last):
+	case res.Final:
 		// The command is over and its result was delivered; only the end of
 		// the stream is missing. An error here would lose the result.
 		c.endStream([]byte("{}"))
@@ -123,6 +129,11 @@ func (c *dataCall) answerStream(resp *http.Response) {
 		f := cause.Failure{Cause: c.out.End, SandboxID: c.target.SandboxID}
 		c.endStream(f.EndStream())
 	}
+}
+
+// isFinal recognises the message after which only EndStream can follow.
+func (c *dataCall) isFinal(message []byte) bool {
+	return processEnded(c.out.Operation.Name, protocol.MediaType(c.r.Header.Get("Content-Type")), message)
 }
 
 // causeOfEnd is why a stream ended without EndStream.

@@ -352,7 +352,10 @@ func FuzzUpstreamErrors(f *testing.F) {
 			return &http.Response{StatusCode: status, Header: http.Header{"Content-Type": {contentType}}, Body: io.NopCloser(strings.NewReader(body))}
 		}
 		r := resp()
-		e := readUpstreamError(r)
+		e, err := readUpstreamError(r)
+		if err != nil {
+			t.Fatal(err)
+		}
 		if e.connectCode(status) == "" {
 			t.Fatal("no code")
 		}

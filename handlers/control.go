@@ -23,6 +23,9 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		}
 		out.SandboxID = op.SandboxID
 	}
+	if r.ContentLength > g.opt.MaxControlBody {
+		return refuse(w, r, out, cause.Failure{Cause: cause.TooLarge})
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opt.MaxControlBody))
 	if err != nil {
 		out.Err = err
@@ -96,6 +99,8 @@ func (g *Gateway) sendControl(ctx context.Context, r *http.Request, cluster *rou
 	}
 	return RoleClient{role, g.opt.Upstream}.Do(ctx, func() *http.Request {
 		req := outbound(ctx, r, routing.ControlPlane)
+		// The answer must be read, so nobody may compress it.
+		delete(req.Header, "Accept-Encoding")
 		if op.CreateV2 {
 			req.URL.Opaque = "/sandboxes"
 		}
@@ -121,12 +126,19 @@ func controlFailure(client, call context.Context, err error) cause.Failure {
 
 // answerControl passes ROCK's answer on if it is E2B's, and converts it if not.
 func (g *Gateway) answerControl(w http.ResponseWriter, r *http.Request, resp *http.Response, out Outcome) Outcome {
-	head, more := peek(resp)
+	if !knownStatus(resp.StatusCode) {
+		return refuse(w, r, out, unknownOutcome(cause.UpstreamInvalid))
+	}
+	head, more, err := peek(resp)
+	if err != nil {
+		out.Err = err
+		return refuse(w, r, out, controlFailure(r.Context(), r.Context(), err))
+	}
 	g.learn(out.Operation, resp.StatusCode, head)
 	if f, ok := convertControl(out.Operation, resp, head, more); ok {
 		return refuse(w, r, out, f)
 	}
-	endToEnd(w.Header(), resp.Header)
+	answerHeaders(w.Header(), resp)
 	if resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout {
 		// Newest Python would repeat it, even a create.
 		w.Header().Set("Should-Retry", "false")

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"net/http"
+	"regexp"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/routing"
@@ -16,10 +17,12 @@ func convertControl(op routing.Operation, resp *http.Response, head []byte, more
 	switch {
 	case isRedirect(status):
 		return notOffered(op), true
-	case status < 300 && len(head) > 0 && !isJSON(resp):
+	case status < 300 && !bodyFits(op, resp, head):
 		return unknownOutcome(cause.UpstreamInvalid), true
 	case status < 300:
 		return failureEnvelope(head, more)
+	case status < 400:
+		return unknownOutcome(cause.UpstreamInvalid), true
 	case isJSON(resp) && !more && e2bShaped(head, status):
 		return hideInternals(head, status)
 	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
@@ -35,6 +38,22 @@ func convertControl(op routing.Operation, resp *http.Response, head []byte, more
 	}
 }
 
+// bodyFits reports a successful answer whose body an SDK can read: JSON, and
+// there at all where the call asks for something.
+func bodyFits(op routing.Operation, resp *http.Response, head []byte) bool {
+	switch {
+	case len(head) > 0 && !isJSON(resp):
+		return false
+	case op.Create:
+		var created map[string]json.RawMessage
+		return json.Unmarshal(head, &created) == nil && (created["sandboxID"] != nil || created["status"] != nil)
+	case resp.Request != nil && resp.Request.Method == http.MethodGet:
+		return len(head) > 0
+	default:
+		return true
+	}
+}
+
 // unknownOutcome is a failure after which nobody knows what ROCK has done.
 func unknownOutcome(c cause.Cause) cause.Failure {
 	text := "The service failed; the outcome of this call is unknown"
@@ -47,10 +66,7 @@ func unknownOutcome(c cause.Cause) cause.Failure {
 // hideInternals replaces the text of an error that names something internal.
 // Below 500 the text speaks of what the client sent.
 func hideInternals(body []byte, status int) (cause.Failure, bool) {
-	var e struct {
-		Message string `json:"message"`
-	}
-	if status < 500 || json.Unmarshal(body, &e) != nil || !internals.MatchString(e.Message) {
+	if status < 500 || !internals.Match(body) {
 		return cause.Failure{}, false
 	}
 	f := unknownOutcome(cause.UpstreamInvalid)
@@ -71,11 +87,18 @@ func e2bShaped(body []byte, status int) bool {
 	return json.Unmarshal(body, &e) == nil && e.Code != nil && *e.Code == status && e.Message != nil
 }
 
+// longFailure is how a failure envelope begins.
+var longFailure = regexp.MustCompile(`^\s*\{\s*"status"\s*:\s*"Failed"`)
+
 // failureEnvelope finds ROCK's way of failing with HTTP 200:
 // {"status":"Failed","message":…,"error":…,"result":{"code":4000,…}}.
 func failureEnvelope(head []byte, more bool) (cause.Failure, bool) {
-	if more || !bytes.Contains(head, []byte(`"Failed"`)) {
+	if !bytes.Contains(head, []byte(`"Failed"`)) {
 		return cause.Failure{}, false
+	}
+	if more {
+		// Too long to be read, so its beginning must do.
+		return unknownOutcome(cause.UpstreamInvalid), longFailure.Match(head)
 	}
 	var e struct {
 		Status  string `json:"status"`

@@ -16,8 +16,13 @@ import (
 func TestEachControlCallGoesToItsRole(t *testing.T) {
 	g := newRig(t)
 	answered := ""
-	g.admin = func(w http.ResponseWriter, r *http.Request) { answered = "admin " + r.Method + " " + r.RequestURI }
-	g.proxy = func(w http.ResponseWriter, r *http.Request) { answered = "proxy " + r.Method + " " + r.RequestURI }
+	role := func(name string) http.HandlerFunc {
+		return func(w http.ResponseWriter, r *http.Request) {
+			answered = name + " " + r.Method + " " + r.RequestURI
+			answerWith(200, unary, `{"sandboxID":"a-1"}`)(w, r)
+		}
+	}
+	g.admin, g.proxy = role("admin"), role("proxy")
 	for _, tc := range []struct{ method, target, want string }{
 		{"POST", "/sandboxes", "admin POST /sandboxes"},
 		{"POST", "/v2/sandboxes", "admin POST /sandboxes"},
@@ -199,7 +204,7 @@ func TestOnlyADialThatFailsLeadsToTheNextAddress(t *testing.T) {
 	g.admin = func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		body = string(b)
-		w.WriteHeader(201)
+		answerWith(201, unary, `{"sandboxID":"a"}`)(w, r)
 	}
 	for range 4 {
 		if r := g.send(t, "POST", "/sandboxes", unary, `{"timeout":1,"metadata":{}}`); r.status != 201 || body != `{"timeout":1,"metadata":{}}` {

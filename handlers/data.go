@@ -23,7 +23,9 @@ type dataCall struct {
 	cluster *routing.Cluster
 	proto   protocol.Protocol
 	body    *streamedBody // nil when the body was read first
-	out     Outcome
+	// answered: the head of an answer was written.
+	answered bool
+	out      Outcome
 }
 
 // serveData carries a call to envd, or to what speaks envd's protocol for it.
@@ -147,6 +149,11 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	// Set, not copied: Connection could have named it.
 	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
 	req.Header[routing.HeaderSandboxPort] = c.r.Header[routing.HeaderSandboxPort]
+	if c.cluster.Mode == routing.ModeRock && c.out.Operation.Name != filesCall {
+		// Nobody but a web server in between would compress an RPC, and ROCK's
+		// answers must be read.
+		delete(req.Header, "Accept-Encoding")
+	}
 	done = cancel
 
 	switch n := c.r.ContentLength; {
@@ -169,9 +176,11 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		c.body = &streamedBody{body: c.r.Body, left: n}
 		req.Body = c.body
 		req.ContentLength = n
-		req.Trailer = c.r.Trailer
 		done = func() {
 			cancel()
+			if c.answered {
+				_ = c.control.Flush() // it need not wait for the client
+			}
 			c.body.finish(c.control)
 		}
 	}
@@ -197,6 +206,9 @@ func (c *dataCall) send(req *http.Request, hops []hop) (*http.Response, error) {
 	var err error
 	for _, h := range hops {
 		pointAt(req, h.scheme, c.route.Lifecycle, h.address)
+		if c.r.Host == "" {
+			req.Host = h.address
+		}
 		c.out.Upstream = h.address
 		var resp *http.Response
 		resp, err = c.g.opt.Upstream.RoundTrip(req)
@@ -277,6 +289,7 @@ func (c *dataCall) lookAgain() cause.Cause {
 func (c *dataCall) fail(f cause.Failure) {
 	f.SandboxID = c.target.SandboxID
 	c.closeIfUnread()
+	c.answered = f.Cause != cause.ClientGone
 	c.out = refuse(c.w, c.r, c.out, f)
 }
 

@@ -7,7 +7,9 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/netip"
+	"net/url"
 	"strings"
 	"syscall"
 	"testing"
@@ -117,15 +119,21 @@ func TestABodyThatCannotBeReadIsNoSuccess(t *testing.T) {
 			}
 		})
 	}
-	t.Run("a client that leaves", func(t *testing.T) {
-		g := newRig(t)
-		c := g.dial(t)
-		io.WriteString(c, "POST /sandboxes HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{")
-		c.(*net.TCPConn).CloseWrite()
-		if answer, _ := io.ReadAll(c); strings.HasPrefix(string(answer), "HTTP/1.1 200") {
-			t.Errorf("%q", answer)
-		}
-	})
+	for name, request := range map[string]string{
+		"small":    "POST /sandboxes HTTP/1.1\r\nHost: x\r\nContent-Length: 100\r\n\r\n{",
+		"streamed": "POST /files?path=x HTTP/1.1\r\n" + routingHeaders + "Content-Length: 100000\r\n\r\nx",
+	} {
+		t.Run("a client that leaves, "+name, func(t *testing.T) {
+			g := newRig(t)
+			g.proxy = func(w http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body) }
+			c := g.dial(t)
+			io.WriteString(c, request)
+			c.(*net.TCPConn).CloseWrite()
+			if answer, _ := io.ReadAll(c); strings.HasPrefix(string(answer), "HTTP/1.1 200") {
+				t.Errorf("%q", answer)
+			}
+		})
+	}
 }
 
 // "Nothing was done" is said only when it is true: newer SDKs repeat the call.
@@ -328,5 +336,246 @@ func TestAClusterThatIsDownDoesNotAnswerForTheOthers(t *testing.T) {
 		if r := g.send(t, "GET", "/sandboxes/a", "", ""); r.status != tc.want {
 			t.Errorf("%s: %d %s", name, r.status, r.body)
 		}
+	}
+}
+
+// raw is a role that answers every request with the same bytes and then, if
+// told to, with a reset.
+func raw(t *testing.T, answer string, thenReset bool) *routing.Balancer {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				br := bufio.NewReader(c)
+				for {
+					r, err := http.ReadRequest(br)
+					if err != nil {
+						return
+					}
+					io.Copy(io.Discard, r.Body)
+					io.WriteString(c, answer)
+					if thenReset {
+						c.(*net.TCPConn).SetLinger(0)
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return routing.NewBalancer([]*routing.Endpoint{{Scheme: "http", Address: l.Addr().String()}}, nil)
+}
+
+// What was read in order to be judged, and was cut, can still be told: nothing
+// of it was sent. Python 2.34.0 sends a unary call four times when its answer
+// is cut.
+func TestAnErrorThatIsCutIsStillAnAnswer(t *testing.T) {
+	for _, status := range []int{201, 404, 409, 500} {
+		g := newRig(t)
+		answer := fmt.Sprintf("HTTP/1.1 %d X\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{\"code\":", status)
+		g.cluster.Admin, g.cluster.Proxy = raw(t, answer, true), raw(t, answer, true)
+		r := g.send(t, "POST", "/sandboxes", unary, "{}")
+		if code, message := r.e2b(t); code != 500 || !strings.Contains(message, "unknown") || r.header.Get("Should-Retry") != "false" {
+			t.Errorf("control %d: %d %s", status, r.status, r.body)
+		}
+		if status < 300 {
+			continue // a success is relayed as it comes
+		}
+		if code, message := g.call(t, "POST", "/filesystem.Filesystem/MakeDir", unary, "{}").connect(t); code != "aborted" || !strings.Contains(message, "unknown") {
+			t.Errorf("unary %d: %s %s", status, code, message)
+		}
+		if code, _ := g.call(t, "POST", start, stream, "").endError(t); code != "aborted" {
+			t.Errorf("stream %d: %s", status, code)
+		}
+		if code, _ := g.call(t, "GET", "/files?path=x", "", "").e2b(t); code != 500 {
+			t.Errorf("files %d: %d", status, code)
+		}
+	}
+}
+
+// Contract checklist 27: from whatever comes.
+func TestAStatusThatNoClientKnowsIsNotPassedOn(t *testing.T) {
+	for _, status := range []string{"099", "101", "299", "499", "520", "999"} {
+		g := newRig(t)
+		answer := "HTTP/1.1 " + status + " X\r\nContent-Type: application/json\r\nContent-Length: 25\r\n\r\n{\"code\":" + status + ",\"message\":\"\"}"
+		if status == "101" {
+			answer = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\nraw"
+		}
+		g.cluster.Admin, g.cluster.Proxy = raw(t, answer, false), raw(t, answer, false)
+		for _, r := range []reply{
+			g.send(t, "GET", "/sandboxes/a", "", ""), g.call(t, "GET", "/health", "", ""),
+			g.call(t, "POST", stat, unary, "{}"), g.call(t, "GET", "/files?path=x", "", ""),
+		} {
+			if r.status != 500 && r.status != 503 || !strings.Contains(r.body, `"message":"`) {
+				t.Errorf("%s became %d %q", status, r.status, r.body)
+			}
+		}
+		if code, _ := g.call(t, "POST", start, stream, "").endError(t); code != "internal" {
+			t.Errorf("%s on a stream: %s", status, code)
+		}
+	}
+}
+
+func TestASuccessWithoutWhatWasAskedForIsNone(t *testing.T) {
+	long := `{"status":"Failed","message":"` + strings.Repeat("x", 70<<10) + `"}`
+	for name, tc := range map[string]struct {
+		method, path string
+		status       int
+		body         string
+		want         int
+	}{
+		"nothing for a get":        {"GET", "/sandboxes/a", 200, "", 500},
+		"nothing for a create":     {"POST", "/sandboxes", 201, "", 500},
+		"null for a create":        {"POST", "/sandboxes", 201, "null", 500},
+		"no id for a create":       {"POST", "/sandboxes", 201, "{}", 500},
+		"a long failure":           {"POST", "/sandboxes/a/timeout", 200, long, 500},
+		"nothing for a kill":       {"DELETE", "/sandboxes/a", 200, "", 200},
+		"nothing, and none needed": {"DELETE", "/sandboxes/a", 204, "", 204},
+		"a long list":              {"GET", "/v2/sandboxes?metadata=a", 200, "[" + strings.Repeat("{},", 30<<10) + "{}]", 200},
+	} {
+		g := newRig(t)
+		g.admin = answerWith(tc.status, unary, tc.body)
+		g.proxy = g.admin
+		if r := g.send(t, tc.method, tc.path, unary, "{}"); r.status != tc.want || tc.want == 200 && r.body != tc.body {
+			t.Errorf("%s: %d %.100s", name, r.status, r.body)
+		}
+	}
+}
+
+func TestOnlyARealHealthAnswerIsHealth(t *testing.T) {
+	for name, h := range map[string]http.HandlerFunc{
+		"a failure with 200": answerWith(200, unary, `{"status":"Failed","error":"10.1.1.1:99"}`),
+		"a page":             answerWith(200, "text/html", "<html>"),
+	} {
+		g := newRig(t)
+		g.proxy = h
+		if r := g.call(t, "GET", "/health", "", ""); r.status != 503 || strings.Contains(r.body, "10.1.1.1") {
+			t.Errorf("%s: %d %s", name, r.status, r.body)
+		}
+	}
+	g := newRig(t)
+	g.proxy = answerWith(200, unary, `{"ok":true}`)
+	if r := g.call(t, "GET", "/health", "", ""); r.status != 200 {
+		t.Errorf("envd's own 200: %d %s", r.status, r.body)
+	}
+}
+
+// A web server between here and ROCK compresses what it is asked to.
+func TestAnswersThatMustBeReadAreNotAskedForCompressed(t *testing.T) {
+	g := newRig(t)
+	asked := "-"
+	g.proxy = func(w http.ResponseWriter, r *http.Request) { asked = r.Header.Get("Accept-Encoding") }
+	g.admin = g.proxy
+	for target, want := range map[string]string{"/files?path=x": "gzip, deflate", stat: "", start: "", "/sandboxes/a": ""} {
+		g.call(t, "POST", target, unary, "{}", "Accept-Encoding", "gzip, deflate")
+		if asked != want {
+			t.Errorf("%s: %q", target, asked)
+		}
+	}
+	g.proxy = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		answerWith(404, unary, "\x1f\x8bpacked")(w, nil)
+	}
+	if r := g.call(t, "GET", "/files?path=x", "", "", "Accept-Encoding", "gzip"); r.status != 404 || r.body != "\x1f\x8bpacked" {
+		t.Errorf("%d %q", r.status, r.body)
+	}
+}
+
+// HTTP/2 lets a client write what HTTP/1.1 would read as two things.
+func TestARequestLineIsReadInOneWayOnly(t *testing.T) {
+	g := newRig(t)
+	for _, r := range []*http.Request{
+		{Method: "GET", RequestURI: "/health?x HTTP/1.1"},
+		{Method: "GET", RequestURI: "/sandboxes/a HTTP/1.1"},
+		{Method: "GET", RequestURI: "/health\x7f"},
+		{Method: "GET /init", RequestURI: "/health"},
+		{Method: "", RequestURI: "/health"},
+		{Method: "TRACE", RequestURI: "/health"},
+		{Method: "CONNECT", RequestURI: "/health"},
+	} {
+		path, _, _ := strings.Cut(r.RequestURI, "?")
+		r.URL = &url.URL{Path: path}
+		r.Header = http.Header{"E2b-Sandbox-Id": {"a"}, "E2b-Sandbox-Port": {"49983"}}
+		w := httptest.NewRecorder()
+		if out := g.gateway.Serve(w, r, Both); out.End != cause.BadRequest || w.Code != 400 {
+			t.Errorf("%s %q: %v, %d", r.Method, r.RequestURI, out.End, w.Code)
+		}
+	}
+	if n := g.upstreamHits.Load(); n != 0 {
+		t.Errorf("%d upstream calls", n)
+	}
+}
+
+// Contract checklist 19: nor as trailers.
+func TestRequestTrailersEndHere(t *testing.T) {
+	g := newRig(t)
+	var trailer http.Header
+	g.proxy = func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		trailer = r.Trailer
+	}
+	c := g.dial(t)
+	fmt.Fprintf(c, "POST /files?path=x HTTP/1.1\r\n%sTrailer: X-Api-Key, E2b-Sandbox-Id\r\nTransfer-Encoding: chunked\r\n\r\n1\r\nx\r\n0\r\nX-Api-Key: secret\r\nE2b-Sandbox-Id: b\r\n\r\n", routingHeaders)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil || resp.StatusCode != 200 {
+		t.Fatal(resp, err)
+	}
+	if len(trailer) != 0 {
+		t.Errorf("%v", trailer)
+	}
+}
+
+func TestTheResultOfACommandIsKeptWhateverFollowsIt(t *testing.T) {
+	long := frame(0, `{"event":{"end":{"exitCode":1,"exited":true,"error":"`+strings.Repeat("x", 5000)+`"}}}`)
+	keepalive := frame(0, `{"event":{"keepalive":{}}}`)
+	for name, sent := range map[string]string{"a long end": long, "a keepalive after the end": long + keepalive} {
+		g := newRig(t)
+		g.proxy = func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", stream)
+			reset(w, sent)
+		}
+		if _, end := g.call(t, "POST", start, stream, "").frames(t); end != "{}" {
+			t.Errorf("%s: %s", name, end)
+		}
+	}
+}
+
+// Contract checklist 31 and 32.
+func TestRetryAfterIsPassedOnOnlyWhereItMeansSomething(t *testing.T) {
+	for _, tc := range []struct {
+		status     int
+		sent, want string
+	}{{429, "7", "7"}, {503, "2", "2"}, {429, "Wed, 21 Oct 2026 07:28:00 GMT", ""}, {500, "7", ""}, {404, "7", ""}} {
+		g := newRig(t)
+		g.admin = func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", tc.sent)
+			w.Header().Set("Location", "http://10.0.0.3/")
+			answerWith(tc.status, unary, fmt.Sprintf(`{"code":%d,"message":"m"}`, tc.status))(w, r)
+		}
+		r := g.send(t, "GET", "/sandboxes/a", "", "")
+		if r.header.Get("Retry-After") != tc.want || r.header.Get("Location") != "" || r.status != tc.status {
+			t.Errorf("%d %q: %v", tc.status, tc.sent, r.header)
+		}
+	}
+}
+
+func TestARequestWithoutAHostNamesItsNextHop(t *testing.T) {
+	g := newRig(t)
+	host := ""
+	g.proxy = func(_ http.ResponseWriter, r *http.Request) { host = r.Host }
+	c := g.dial(t)
+	io.WriteString(c, "GET /files?path=x HTTP/1.0\r\nE2b-Sandbox-Id: a\r\nE2b-Sandbox-Port: 49983\r\n\r\n")
+	io.Copy(io.Discard, c)
+	if host != g.cluster.Proxy.Endpoints()[0].Address {
+		t.Errorf("Host: %q", host)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -42,6 +43,20 @@ func endToEnd(dst, src http.Header) {
 			continue
 		}
 		dst[name] = values
+	}
+}
+
+// answerHeaders copies the headers of an answer to the client. Location names
+// hosts inside the deployment, and Retry-After promises what only an integer
+// and only these statuses may: that nothing was done.
+func answerHeaders(dst http.Header, resp *http.Response) {
+	endToEnd(dst, resp.Header)
+	delete(dst, "Location")
+	if after := dst.Get("Retry-After"); after != "" {
+		_, err := strconv.ParseUint(after, 10, 31)
+		if err != nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
+			delete(dst, "Retry-After")
+		}
 	}
 }
 
@@ -151,7 +166,6 @@ const abandonedBodyGrace = time.Second
 // handler that returns.
 func (s *streamedBody) finish(control *http.ResponseController) {
 	if !s.whole.Load() {
-		_ = control.Flush() // the answer need not wait for the client
 		// A read that waits for a silent client holds the body's lock.
 		_ = control.SetReadDeadline(time.Now().Add(abandonedBodyGrace))
 	}

@@ -3,6 +3,8 @@ package handlers
 import (
 	"net/http"
 
+	"golang.org/x/net/http/httpguts"
+
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
 	"github.com/caddy-e2b/gateway/routing"
@@ -44,6 +46,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes) O
 	op := routing.Classify(r.Method, r.URL.Path)
 	out := Outcome{Operation: op}
 	switch {
+	case !sendable(r):
+		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: "The request line is not valid"})
 	case planes&Data != 0 && routing.Reserved(r.URL.Path):
 		return refuse(w, r, out, cause.Failure{Cause: cause.Reserved, Path: r.URL.Path})
 	case !planes.has(op.Plane):
@@ -88,4 +92,16 @@ func protocolOf(r *http.Request, op routing.Operation) protocol.Protocol {
 	default:
 		return protocol.OfPage(r)
 	}
+}
+
+// sendable reports a request line that can be written as one and read in one
+// way only. HTTP/2 lets a client put a space into its path, and any word into
+// its method. TRACE and CONNECT are no calls of any API.
+func sendable(r *http.Request) bool {
+	for i := 0; i < len(r.RequestURI); i++ {
+		if c := r.RequestURI[i]; c <= ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return r.Method != http.MethodTrace && r.Method != http.MethodConnect && httpguts.ValidHeaderFieldName(r.Method)
 }

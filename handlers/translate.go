@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"regexp"
 	"strings"
+	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
@@ -26,21 +27,29 @@ const maxErrorBody = 64 << 10
 func (c *dataCall) translate(resp *http.Response) (cause.Failure, bool) {
 	status := resp.StatusCode
 	stream := c.proto == protocol.ConnectStream
+	health := c.out.Operation.Name == healthCall
 	switch {
+	case !knownStatus(status):
+		return cause.Failure{Cause: cause.UpstreamInvalid}, true
 	case isRedirect(status):
 		// FastAPI redirects paths it almost knows. No SDK expects that here,
 		// and the target names an internal host.
 		return c.notOffered(), true
-	case stream && status < 300:
+	case stream && status < 400:
 		return c.checkStream(resp)
 	case c.proto == protocol.ConnectUnary && status == http.StatusOK && !c.sameType(resp):
 		return cause.Failure{Cause: cause.UpstreamInvalid}, true
+	case health && status >= 400, health && status == http.StatusOK && !isHealth(resp):
+		return c.translateHealth(), true
 	case status < 400:
 		return cause.Failure{}, false
-	case c.out.Operation.Name == healthCall:
-		return c.translateHealth(), true
 	}
-	e := readUpstreamError(resp)
+	e, err := readUpstreamError(resp)
+	if err != nil {
+		// Nothing was sent to the client yet, so it can still be told.
+		c.out.Err = err
+		return c.explain(cause.Failure{Cause: cause.UpstreamReset}), true
+	}
 	rock := c.cluster.Mode == routing.ModeRock
 	switch {
 	case rock && !e.fromFramework && claimsUnreachable(status, e):
@@ -51,17 +60,28 @@ func (c *dataCall) translate(resp *http.Response) (cause.Failure, bool) {
 		// JS does not read the body of such an answer, and the Pythons read it
 		// each in its own way: say it in the protocol.
 		return cause.Failure{Cause: cause.UpstreamInvalid, Code: e.connectCode(status), Message: safeText(e.Message)}, true
-	case status >= 500 && internals.MatchString(e.Message):
+	case status >= 500 && e.namesInternals:
 		return cause.Failure{Cause: cause.UpstreamInvalid, Code: e.Code, Status: status}, true
 	default:
 		return cause.Failure{}, false
 	}
 }
 
+// knownStatus reports a status that may be passed on: final, and one that
+// Python's http.HTTPStatus has. The SDK raises a bare ValueError for any other.
+func knownStatus(status int) bool { return status >= 200 && http.StatusText(status) != "" }
+
+// isHealth reports an answer of envd to /health that is not 204: nothing, or
+// JSON that is not ROCK's way of failing with 200.
+func isHealth(resp *http.Response) bool {
+	head, _, err := peek(resp)
+	return err == nil && (len(head) == 0 || isJSON(resp) && !bytes.Contains(head, []byte(`"Failed"`)))
+}
+
 // isRedirect reports the statuses that send a client elsewhere. 304 does not.
 func isRedirect(status int) bool {
 	switch status {
-	case http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+	case http.StatusMultipleChoices, http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
 		http.StatusTemporaryRedirect, http.StatusPermanentRedirect:
 		return true
 	default:
@@ -81,8 +101,6 @@ func (c *dataCall) checkStream(resp *http.Response) (cause.Failure, bool) {
 	if resp.StatusCode != http.StatusOK || !c.sameType(resp) || encoding != "" && encoding != "identity" {
 		return cause.Failure{Cause: cause.UpstreamInvalid}, true
 	}
-	// Newer SDKs compare the whole value.
-	resp.Header["Content-Type"] = []string{protocol.MediaType(c.r.Header.Get("Content-Type"))}
 	return cause.Failure{}, false
 }
 
@@ -184,7 +202,7 @@ func (c *dataCall) translateEndStream(payload []byte, messages int64) []byte {
 	switch {
 	case c.cluster.Mode == routing.ModeRock && claimsUnreachable(http.StatusOK, *end.Error):
 		f = c.checkClaim(*end.Error, messages)
-	case serverSide[end.Error.Code] && internals.MatchString(end.Error.Message):
+	case !clientSide[end.Error.Code] && internals.Match(payload):
 		f = cause.Failure{Cause: cause.UpstreamInvalid, Code: end.Error.Code}
 	default:
 		return payload
@@ -194,9 +212,12 @@ func (c *dataCall) translateEndStream(payload []byte, messages int64) []byte {
 	return f.EndStream()
 }
 
-// serverSide are the codes whose text comes from inside the deployment. That of
-// the others speaks of what the client sent, and may well hold an address.
-var serverSide = map[string]bool{"internal": true, "unknown": true, "unavailable": true, "aborted": true, "data_loss": true, "deadline_exceeded": true}
+// clientSide are the codes whose text speaks of what the client sent, and may
+// well hold an address. That of any other comes from inside the deployment.
+var clientSide = map[string]bool{
+	"invalid_argument": true, "not_found": true, "already_exists": true, "permission_denied": true,
+	"out_of_range": true, "failed_precondition": true, "unauthenticated": true, "unimplemented": true,
+}
 
 // keep joins the table's text and the upstream's own.
 func keep(cc cause.Cause, sandboxID, upstreamText string) string {
@@ -214,6 +235,8 @@ type upstreamError struct {
 	Message string
 	// shaped: it is an object with a code and a message.
 	shaped bool
+	// namesInternals: the body names something that must not be shown.
+	namesInternals bool
 	// fromFramework: it is what FastAPI or a web server in between says on
 	// its own: {"detail":…}, HTML, plain text.
 	fromFramework bool
@@ -264,17 +287,24 @@ func (e upstreamError) connectCode(status int) string {
 	}
 }
 
-// readUpstreamError reads the body of an error answer and puts it back.
-func readUpstreamError(resp *http.Response) upstreamError {
-	head, rest := peek(resp)
-	if rest {
-		return upstreamError{fromFramework: !isJSON(resp)}
+// readUpstreamError reads the body of an error answer and puts it back. An
+// encoded body is left alone: the client asked for it and can read it.
+func readUpstreamError(resp *http.Response) (upstreamError, error) {
+	if encoding := resp.Header.Get("Content-Encoding"); encoding != "" && encoding != "identity" {
+		return upstreamError{}, nil
 	}
-	var e upstreamError
-	if !isJSON(resp) || json.Unmarshal(head, &e) != nil || !e.shaped {
+	head, more, err := peek(resp)
+	if err != nil {
+		return upstreamError{}, err
+	}
+	e := upstreamError{}
+	if more {
+		e.fromFramework = !isJSON(resp)
+	} else if !isJSON(resp) || json.Unmarshal(head, &e) != nil || !e.shaped {
 		e.fromFramework = true
 	}
-	return e
+	e.namesInternals = internals.Match(head)
+	return e, nil
 }
 
 func isJSON(resp *http.Response) bool {
@@ -282,26 +312,22 @@ func isJSON(resp *http.Response) bool {
 	return t == "application/json" || strings.HasSuffix(t, "+json")
 }
 
+// peekTimeout bounds the wait for the rest of an answer that is read before it
+// is passed on.
+const peekTimeout = 30 * time.Second
+
 // peek reads up to maxErrorBody bytes of the body and puts them back. more
-// reports that the body is longer, or could not be read to its end.
-func peek(resp *http.Response) (head []byte, more bool) {
-	head, err := io.ReadAll(io.LimitReader(resp.Body, maxErrorBody+1))
-	body := resp.Body
-	var tail io.Reader = body
-	if err != nil {
-		tail = failed{err}
-	}
+// reports that the body is longer. The error is that of an answer that was cut.
+func peek(resp *http.Response) (head []byte, more bool, err error) {
+	stop := time.AfterFunc(peekTimeout, func() { resp.Body.Close() })
+	defer stop.Stop()
+	head, err = io.ReadAll(io.LimitReader(resp.Body, maxErrorBody+1))
 	resp.Body = struct {
 		io.Reader
 		io.Closer
-	}{io.MultiReader(bytes.NewReader(head), tail), body}
-	return head, err != nil || len(head) > maxErrorBody
+	}{io.MultiReader(bytes.NewReader(head), resp.Body), resp.Body}
+	return head, len(head) > maxErrorBody, err
 }
-
-// failed is a reader that has failed.
-type failed struct{ err error }
-
-func (f failed) Read([]byte) (int, error) { return 0, f.err }
 
 // internals is what must not be shown to a client: addresses, URLs, traces.
 var internals = regexp.MustCompile(`(?i)\d{1,3}(?:\.\d{1,3}){3}|\[[0-9a-f:]+\]|\b[0-9a-f]{0,4}(?::[0-9a-f]{0,4}){3,}\b|\w+://|\w:\d{2,5}\b|traceback|\bfile "`)

@@ -39,6 +39,8 @@ func ParseEndpoint(raw string) (*Endpoint, error) {
 		return nil, fmt.Errorf("%q: must start with http:// or https://", raw)
 	case u.Hostname() == "":
 		return nil, fmt.Errorf("%q: no host", raw)
+	case strings.Contains(u.Host, "%"):
+		return nil, fmt.Errorf("%q: an address with a zone is not supported", raw)
 	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "", u.User != nil:
 		return nil, fmt.Errorf("%q: only scheme, host and port are allowed", u.Redacted())
 	}

@@ -37,7 +37,7 @@ func TestParseEndpointTakesAnOriginAndNothingElse(t *testing.T) {
 			t.Errorf("ParseEndpoint(%q) = %+v, %v", raw, e, err)
 		}
 	}
-	for _, raw := range []string{"", "rock:8080", "ftp://rock", "http://", "http://rock:0", "http://rock:65536", "http://rock/api", "http://rock?x", "http://u:p@rock", "http://ro ck"} {
+	for _, raw := range []string{"", "rock:8080", "ftp://rock", "http://", "http://rock:0", "http://rock:65536", "http://rock/api", "http://rock?x", "http://[fe80::1%25en0]:80", "http://u:p@rock", "http://ro ck"} {
 		if e, err := ParseEndpoint(raw); err == nil {
 			t.Errorf("ParseEndpoint(%q) = %+v, want an error", raw, e)
 		}

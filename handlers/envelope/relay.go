@@ -38,6 +38,9 @@ type Relay struct {
 	// It is not called for a compressed one, which is passed on as it is. Nil
 	// keeps every payload.
 	EndStream func(payload []byte, messages int64) []byte
+	// Final reports that nothing but EndStream is missing after a message. It
+	// is asked about messages of up to [MaxFinal] bytes. Nil: never.
+	Final func(payload []byte) bool
 }
 
 // Result is how a relay ended.
@@ -47,10 +50,8 @@ type Result struct {
 	Ended bool
 	// Messages counts the whole messages that were delivered.
 	Messages int64
-	// Last is the payload of the last message, when it was delivered whole
-	// and is at most [MaxLast] bytes: what a process says when it exits. It
-	// is empty when a longer message came last.
-	Last []byte
+	// Final: a message was delivered whole that Relay.Final knows.
+	Final bool
 	// Torn: part of a frame was delivered. Nothing may follow it.
 	Torn bool
 	// ReadErr is why the source ended before EndStream, and nil if it did
@@ -58,8 +59,9 @@ type Result struct {
 	ReadErr, WriteErr error
 }
 
-// MaxLast is the longest message that is remembered as the last, in bytes.
-const MaxLast = 1 << 10
+// MaxFinal is the longest message that Relay.Final is asked about, in bytes:
+// what a process says when it exits is short.
+const MaxFinal = 64 << 10
 
 // chunkSize is the size of the pooled buffers. Frames up to MaxHeld grow a
 // buffer of their own.
@@ -75,7 +77,6 @@ func (r *Relay) Copy(src io.Reader) Result {
 	c := copying{Relay: r, src: src, chunk: *chunk, buf: *chunk}
 	for c.step() {
 	}
-	c.res.Last = append([]byte(nil), c.last...)
 	return c.res
 }
 
@@ -89,7 +90,6 @@ type copying struct {
 	chunk, buf []byte // buf is chunk, or longer while a long frame is held
 	start, end int
 	torn       int64
-	last       []byte
 	res        Result
 }
 
@@ -149,7 +149,6 @@ func (c *copying) scan() (whole int, stop *ending) {
 		n := min(c.torn, int64(c.end-pos))
 		pos += int(n)
 		c.torn -= n
-		c.last = c.last[:0]
 	}
 	for c.torn == 0 && c.end-pos >= PrefixSize {
 		flags := c.buf[pos]
@@ -167,7 +166,7 @@ func (c *copying) scan() (whole int, stop *ending) {
 			if flags&FlagEndStream != 0 {
 				return pos, &ending{frame: frame}
 			}
-			c.remember(frame[PrefixSize:])
+			c.lookAt(frame[PrefixSize:])
 			c.res.Messages++
 			pos += int(size)
 			continue
@@ -192,10 +191,9 @@ func (c *copying) allowed(flags byte) error {
 	return nil
 }
 
-func (c *copying) remember(payload []byte) {
-	c.last = c.last[:0]
-	if len(payload) <= MaxLast {
-		c.last = append(c.last, payload...)
+func (c *copying) lookAt(payload []byte) {
+	if c.Final != nil && len(payload) <= MaxFinal && c.Final(payload) {
+		c.res.Final = true
 	}
 }
 

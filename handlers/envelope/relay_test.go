@@ -25,7 +25,9 @@ func thenReset(b []byte) io.Reader {
 
 func relay(src io.Reader, change func(*Relay)) (string, Result) {
 	var dst bytes.Buffer
-	r := Relay{Dst: &dst, Flush: func() error { return nil }, MaxHeld: 64}
+	r := Relay{Dst: &dst, Flush: func() error { return nil }, MaxHeld: 64, Final: func(p []byte) bool {
+		return string(p) == "two" || string(p) == "after"
+	}}
 	if change != nil {
 		change(&r)
 	}
@@ -60,7 +62,7 @@ func TestACutLeavesTheClientAtABoundary(t *testing.T) {
 		part := message("three")[:cut]
 		for _, src := range []io.Reader{thenReset(join(whole, part)), bytes.NewReader(join(whole, part))} {
 			got, res := relay(src, nil)
-			if got != string(whole) || res.Ended || res.Torn || res.ReadErr == nil || string(res.Last) != "two" {
+			if got != string(whole) || res.Ended || res.Torn || res.ReadErr == nil || !res.Final {
 				t.Fatalf("cut %d: %q, %+v", cut, got, res)
 			}
 		}
@@ -77,12 +79,12 @@ func TestACutLeavesTheClientAtABoundary(t *testing.T) {
 func TestAFrameLongerThanIsHeldStreamsAndACutInsideItIsTorn(t *testing.T) {
 	huge := binary.BigEndian.AppendUint32([]byte{0}, 0xffffffff)
 	got, res := relay(thenReset(join(message("one"), huge, []byte("some"))), nil)
-	if got != string(join(message("one"), huge, []byte("some"))) || !res.Torn || res.Ended || len(res.Last) != 0 {
+	if got != string(join(message("one"), huge, []byte("some"))) || !res.Torn || res.Ended || res.Final {
 		t.Fatalf("%q, %+v", got, res)
 	}
 	whole := join(message(strings.Repeat("z", 100)), message("after"))
 	got, res = relay(iotest.OneByteReader(thenReset(whole)), nil)
-	if got != string(whole) || res.Torn || string(res.Last) != "after" {
+	if got != string(whole) || res.Torn || !res.Final {
 		t.Fatalf("%q, %+v", got, res)
 	}
 }

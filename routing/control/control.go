@@ -60,6 +60,7 @@ func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route
 
 func parse(sandboxID string, status int, body []byte) (*routing.Route, error) {
 	var answer struct {
+		SandboxID string            `json:"sandboxID"`
 		Code      int               `json:"code"`
 		State     string            `json:"state"`
 		StartedAt string            `json:"startedAt"`
@@ -71,8 +72,9 @@ func parse(sandboxID string, status int, body []byte) (*routing.Route, error) {
 		return nil, routing.ErrGone
 	case status != http.StatusOK:
 		return nil, fmt.Errorf("%w: the admin role answered %d", routing.ErrUnavailable, status)
-	case err != nil:
-		return nil, fmt.Errorf("%w: %w", routing.ErrMalformed, err)
+	case err != nil || answer.SandboxID != sandboxID:
+		// No answer of an admin role, or one about something else.
+		return nil, fmt.Errorf("%w: the admin role's answer is not about the sandbox", routing.ErrUnavailable)
 	}
 	route := &routing.Route{
 		SandboxID: sandboxID,

@@ -28,16 +28,19 @@ func TestTheAdminRolesAnswersAreReadAsOneOfThree(t *testing.T) {
 		state routing.State
 		err   error
 	}{
-		{"running", answer(200, `{"state":"running","startedAt":"2026-08-21T14:12:44+08:00"}`), routing.StateRunning, nil},
-		{"paused", answer(200, `{"state":"paused"}`), routing.StatePaused, nil},
-		{"a state we do not know", answer(200, `{"state":"moving"}`), routing.StateUnknown, nil},
+		{"running", answer(200, `{"sandboxID":"sbx-1","state":"running","startedAt":"2026-08-21T14:12:44+08:00"}`), routing.StateRunning, nil},
+		{"paused", answer(200, `{"sandboxID":"sbx-1","state":"paused"}`), routing.StatePaused, nil},
+		{"a state we do not know", answer(200, `{"sandboxID":"sbx-1","state":"moving"}`), routing.StateUnknown, nil},
 		{"not found", answer(404, `{"code":404,"message":"Sandbox sbx-1 not found"}`), 0, routing.ErrGone},
 		{"call not known", answer(404, `{"detail":"Not Found"}`), 0, routing.ErrUnavailable},
 		{"404 of a web server", answer(404, `<html>`), 0, routing.ErrUnavailable},
 		{"failed", answer(500, `{"code":500,"message":"x"}`), 0, routing.ErrUnavailable},
 		{"refused", func(context.Context, string) (*http.Response, error) { return nil, refused }, 0, routing.ErrUnavailable},
-		{"not JSON", answer(200, `<html>`), 0, routing.ErrMalformed},
-		{"a list", answer(200, `[]`), 0, routing.ErrMalformed},
+		{"not JSON", answer(200, `<html>`), 0, routing.ErrUnavailable},
+		{"a list", answer(200, `[]`), 0, routing.ErrUnavailable},
+		{"nothing", answer(200, ``), 0, routing.ErrUnavailable},
+		{"another sandbox", answer(200, `{"sandboxID":"sbx-2","state":"running"}`), 0, routing.ErrUnavailable},
+		{"a failure with 200", answer(200, `{"status":"Failed","message":"x"}`), 0, routing.ErrUnavailable},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			route, err := New(tc.get).Lookup(t.Context(), "sbx-1")
@@ -59,10 +62,10 @@ func TestARestartedSandboxHasAnotherLifecycle(t *testing.T) {
 		}
 		return r
 	}
-	a := lookup(`{"state":"running","startedAt":"1","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.0.0.7"}}`)
-	same := lookup(`{"state":"running","startedAt":"1","endAt":"9","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.0.0.7"}}`)
-	later := lookup(`{"state":"running","startedAt":"2","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.0.0.7"}}`)
-	moved := lookup(`{"state":"running","startedAt":"1","metadata":{"e2b.agents.kruise.io/sandbox-ip":"rock-worker"}}`)
+	a := lookup(`{"sandboxID":"sbx-1","state":"running","startedAt":"1","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.0.0.7"}}`)
+	same := lookup(`{"sandboxID":"sbx-1","state":"running","startedAt":"1","endAt":"9","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.0.0.7"}}`)
+	later := lookup(`{"sandboxID":"sbx-1","state":"running","startedAt":"2","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.0.0.7"}}`)
+	moved := lookup(`{"sandboxID":"sbx-1","state":"running","startedAt":"1","metadata":{"e2b.agents.kruise.io/sandbox-ip":"rock-worker"}}`)
 	if a.Lifecycle != same.Lifecycle || a.Lifecycle == later.Lifecycle || a.Lifecycle == moved.Lifecycle {
 		t.Errorf("%s %s %s %s", a.Lifecycle, same.Lifecycle, later.Lifecycle, moved.Lifecycle)
 	}
@@ -72,7 +75,7 @@ func TestARestartedSandboxHasAnotherLifecycle(t *testing.T) {
 }
 
 func FuzzParse(f *testing.F) {
-	f.Add(200, `{"state":"running","metadata":{"a":"b"}}`)
+	f.Add(200, `{"sandboxID":"sbx-1","state":"running","metadata":{"a":"b"}}`)
 	f.Add(404, `{"code":404}`)
 	f.Fuzz(func(t *testing.T, status int, body string) {
 		route, err := parse("sbx-1", status, []byte(body))
