@@ -191,6 +191,8 @@ func TestRocksTextIsKeptUnlessItNamesSomethingInternal(t *testing.T) {
 		"rock-worker-3:22555 refused":         false,
 		"fd00::17:3 refused":                  false,
 		"Traceback (most recent call last)":   false,
+		"dial [fd00::17]: refused":            false,
+		"failed at 14:12:44, item [0] of [a]": true,
 	} {
 		g := newRig(t)
 		g.proxy = answerWith(503, unary, fmt.Sprintf(`{"code":"unavailable","message":%q}`, text))
