@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"syscall"
 	"time"
 
@@ -102,14 +103,11 @@ func (d *deployment) startRedis(ctx context.Context, dir string) error {
 	}
 	host, port, _ := net.SplitHostPort(d.redis)
 	cmd := exec.Command(binary, "--bind", host, "--port", port, "--dir", data, "--save", "", "--appendonly", "no")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
+	stop, err := startBound(cmd)
+	if err != nil {
 		return err
 	}
-	d.closers = append(d.closers, func() {
-		_ = cmd.Process.Signal(syscall.SIGTERM)
-		_ = cmd.Wait()
-	})
+	d.closers = append(d.closers, stop)
 	client := redis.NewClient(&redis.Options{Addr: d.redis})
 	defer client.Close()
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -122,6 +120,32 @@ func (d *deployment) startRedis(ctx context.Context, dir string) error {
 		}
 	}
 	return nil
+}
+
+// startBound starts a program that does not outlive this process, whatever ends
+// it. The kernel binds it to the thread that started it and not to the process
+// (prctl(2), PR_SET_PDEATHSIG), so that thread is kept until the program is
+// stopped.
+func startBound(cmd *exec.Cmd) (stop func(), err error) {
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	started, stopped := make(chan error), make(chan struct{})
+	go func() {
+		runtime.LockOSThread() // ends with the goroutine
+		started <- cmd.Start()
+		<-stopped
+	}()
+	stop = func() {
+		if cmd.Process != nil {
+			_ = cmd.Process.Signal(syscall.SIGTERM)
+			_ = cmd.Wait()
+		}
+		close(stopped)
+	}
+	if err := <-started; err != nil {
+		close(stopped)
+		return nil, err
+	}
+	return stop, nil
 }
 
 func freeAddress() (string, error) {
