@@ -83,6 +83,9 @@ func (c *dataCall) cut(err error) {
 	c.out.Abort = true
 	c.out.Err = err
 	c.out.End = cause.Truncated
+	if by := endedBy(c.ctx); by != cause.OK {
+		c.out.End = by
+	}
 	if c.r.Context().Err() != nil {
 		c.out.End = cause.ClientGone
 	}

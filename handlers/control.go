@@ -169,7 +169,11 @@ func (g *Gateway) learn(op routing.Operation, status int, head []byte) {
 		}
 	case op.Name == "Sandbox.kill" && status == http.StatusNoContent:
 		g.opt.Routes.Forget(op.SandboxID, "")
+		g.streams.end(op.SandboxID, cause.SandboxGone)
 	case op.ChangesState && status < 300:
 		g.opt.Routes.Invalidate(op.SandboxID)
+		if op.Name == "Sandbox.pause" {
+			g.streams.end(op.SandboxID, cause.SandboxPaused)
+		}
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
@@ -22,7 +23,8 @@ type dataCall struct {
 	route   *routing.Route
 	cluster *routing.Cluster
 	proto   protocol.Protocol
-	body    *streamedBody // nil when the body was read first
+	body    *streamedBody   // nil when the body was read first
+	ctx     context.Context // of the request that was sent on
 	// answered: the head of an answer was written.
 	answered bool
 	out      Outcome
@@ -144,7 +146,8 @@ func (c *dataCall) hops() ([]hop, *cause.Failure) {
 // request makes the request that is sent on. done must be called when the
 // answer has been relayed.
 func (c *dataCall) request() (req *http.Request, done func(), err error) {
-	ctx, cancel := context.WithCancel(c.r.Context())
+	ctx, cancel := context.WithCancelCause(c.r.Context())
+	c.ctx = ctx
 	req = outbound(ctx, c.r, routing.DataPlane)
 	// Set, not copied: Connection could have named it.
 	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
@@ -154,7 +157,7 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		// answers must be read.
 		delete(req.Header, "Accept-Encoding")
 	}
-	done = cancel
+	done = c.bound(cancel)
 
 	switch n := c.r.ContentLength; {
 	case n == 0:
@@ -176,8 +179,9 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		c.body = &streamedBody{body: c.r.Body, left: n}
 		req.Body = c.body
 		req.ContentLength = n
+		stop := done
 		done = func() {
-			cancel()
+			stop()
 			if c.answered {
 				_ = c.control.Flush() // it need not wait for the client
 			}
@@ -185,6 +189,23 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		}
 	}
 	return req, done, nil
+}
+
+// bound lets the gateway give up the call: at the client's deadline, and when
+// the sandbox of a stream is ended through this gateway.
+func (c *dataCall) bound(cancel context.CancelCauseFunc) (done func()) {
+	remove, stop := func() {}, func() bool { return true }
+	if c.proto == protocol.ConnectStream {
+		remove = c.g.streams.add(c.target.SandboxID, cancel)
+	}
+	if d, ok := clientDeadline(c.r.Header); ok {
+		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
+	}
+	return func() {
+		stop()
+		remove()
+		cancel(nil)
+	}
 }
 
 // causeOfBody is what it means that the request body could not be read.
@@ -239,6 +260,8 @@ func (c *dataCall) failedToSend(err error) {
 	switch {
 	case c.r.Context().Err() != nil:
 		c.fail(cause.Failure{Cause: cause.ClientGone})
+	case endedBy(c.ctx) != cause.OK:
+		c.fail(cause.Failure{Cause: endedBy(c.ctx)})
 	case c.body != nil && c.body.failed.Load() != nil:
 		c.fail(causeOfBody(c.r, *c.body.failed.Load()))
 	case errors.As(err, &dial):
@@ -267,16 +290,17 @@ func (c *dataCall) failedToDial(err error) {
 	}
 }
 
-// explain returns what the registry says now, if that explains the failure of
-// a call that may have been carried out, and f otherwise. What only says that
-// nothing was done is no explanation.
+// explain returns why a call that may have been carried out has failed, if that
+// can be found out, and f otherwise. That the sandbox is starting is no
+// explanation: it says that nothing was done.
 func (c *dataCall) explain(f cause.Failure) cause.Failure {
-	switch now := c.lookAgain(); now {
-	case cause.SandboxGone, cause.SandboxPaused, cause.ClientGone:
-		return cause.Failure{Cause: now}
-	default:
-		return f
+	if by := endedBy(c.ctx); by != cause.OK {
+		return cause.Failure{Cause: by}
 	}
+	if why := c.g.looks.why(c.r.Context(), c.route); why != cause.OK {
+		return cause.Failure{Cause: why}
+	}
+	return f
 }
 
 // lookAgain asks the registry afresh. Its bound is the cache's lookup timeout.

@@ -40,12 +40,17 @@ type Options struct {
 	// DefaultLifetime is the timeout given to a sandbox whose creator names
 	// none, as newer SDKs do. Default: 300s, E2B's own.
 	DefaultLifetime time.Duration
+	// LookBound bounds the search for the reason why a connection to a
+	// sandbox was lost. The call is held for as long. Default: 1s.
+	LookBound time.Duration
 }
 
 // Gateway serves both planes.
 type Gateway struct {
 	opt      Options
 	clusters map[string]*routing.Cluster
+	streams  streams
+	looks    looks
 }
 
 // New makes a Gateway.
@@ -65,7 +70,11 @@ func New(opt Options) *Gateway {
 	if opt.DefaultLifetime == 0 {
 		opt.DefaultLifetime = 300 * time.Second
 	}
+	if opt.LookBound == 0 {
+		opt.LookBound = time.Second
+	}
 	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}}
+	g.looks.g = g
 	for _, c := range opt.Clusters {
 		g.clusters[c.Name] = c
 	}

@@ -59,6 +59,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()
 	g := &rig{registry: &registry{}, outcomes: make(chan Outcome, 1000)}
 	g.registry.say(routing.StateRunning, nil)
+	g.admin = answerWith(404, unary, `{"code":404,"message":"not found"}`)
 	role := func(h *http.HandlerFunc) *routing.Balancer {
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			g.upstreamHits.Add(1)
@@ -74,7 +75,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	g.cluster = &routing.Cluster{Name: "test", Mode: routing.ModeRock, Admin: role(&g.admin), Proxy: role(&g.proxy)}
 	cache := routing.NewCache(routing.NewUnion([]routing.Member{{Cluster: "test", Registry: g.registry}}), routing.CacheOptions{})
 	tr := upstream.New(upstream.Config{})
-	opt := Options{Clusters: []*routing.Cluster{g.cluster}, Routes: cache, Upstream: tr}
+	opt := Options{Clusters: []*routing.Cluster{g.cluster}, Routes: cache, Upstream: tr, LookBound: 250 * time.Millisecond}
 	for _, c := range change {
 		c(&opt)
 	}

@@ -1,0 +1,185 @@
+package handlers
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// silent is a proxy role that starts a stream and then says nothing.
+func silent(w http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	w.Header().Set("Content-Type", stream)
+	io.WriteString(w, frame(0, `{"event":{"start":{"pid":7}}}`))
+	w.(http.Flusher).Flush()
+	<-r.Context().Done()
+}
+
+// Contract checklist 40, field report A15.
+func TestTheClientsDeadlineEndsACallThatIsSilent(t *testing.T) {
+	for name, tc := range map[string]struct {
+		proxy        http.HandlerFunc
+		target, kind string
+	}{
+		"stream, after headers": {silent, start, stream},
+		"stream, no headers":    {func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, start, stream},
+		"unary":                 {func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, r.Body); <-r.Context().Done() }, stat, unary},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			g := newRig(t)
+			g.proxy = tc.proxy
+			begun := time.Now()
+			r := g.call(t, "POST", tc.target, tc.kind, "{}", "Connect-Timeout-Ms", "200")
+			code := ""
+			if tc.kind == stream {
+				code, _ = r.endError(t)
+			} else {
+				code, _ = r.connect(t)
+				if r.status != 504 {
+					t.Errorf("%d", r.status)
+				}
+			}
+			if d := time.Since(begun); code != "deadline_exceeded" || d < 200*time.Millisecond || d > 10*time.Second {
+				t.Errorf("%s after %v", code, d)
+			}
+			g.wantEnd(t, cause.Deadline)
+		})
+	}
+}
+
+func TestTheOtherSidesOwnWordOnTheDeadlineComesFirst(t *testing.T) {
+	g := newRig(t)
+	own := frame(2, `{"error":{"code":"deadline_exceeded","message":"command timed out"}}`)
+	g.proxy = answerWith(200, stream, own)
+	if r := g.call(t, "POST", start, stream, "", "Connect-Timeout-Ms", "1"); r.body != own {
+		t.Errorf("%q", r.body)
+	}
+}
+
+// Field report C06: what is no number is envd's to judge.
+func TestADeadlineIsANumberOfAtMostTenDigits(t *testing.T) {
+	for value, want := range map[string]time.Duration{"1": time.Millisecond, "60000": time.Minute, "9999999999": 9999999999 * time.Millisecond, "0": 0} {
+		if d, ok := clientDeadline(http.Header{"Connect-Timeout-Ms": {value}}); !ok || d != want {
+			t.Errorf("%q: %v, %v", value, d, ok)
+		}
+	}
+	for _, values := range [][]string{nil, {""}, {"-1"}, {"1500.5"}, {"1e3"}, {" 1"}, {"12345678901"}, {"1", "2"}} {
+		if d, ok := clientDeadline(http.Header{"Connect-Timeout-Ms": values}); ok {
+			t.Errorf("%q: %v", values, d)
+		}
+	}
+}
+
+// Field report A19.
+func TestAKillOrPauseThroughTheGatewayEndsTheStreams(t *testing.T) {
+	for name, tc := range map[string]struct {
+		method, path, answer string
+		status               int
+		code                 string
+	}{
+		"kill":  {"DELETE", "/sandboxes/sbx-1", "", 204, "unavailable"},
+		"pause": {"POST", "/sandboxes/sbx-1/pause", `{"forced":false}`, 200, "failed_precondition"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t)
+			g.proxy = silent
+			g.admin = answerWith(tc.status, unary, tc.answer)
+			c := g.dial(t)
+			fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nE2b-Sandbox-Id: sbx-1\r\nE2b-Sandbox-Port: 49983\r\nContent-Type: %s\r\nContent-Length: 0\r\n\r\n", start, stream)
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			first := make([]byte, len(frame(0, `{"event":{"start":{"pid":7}}}`)))
+			if _, err := io.ReadFull(resp.Body, first); err != nil {
+				t.Fatal(err)
+			}
+			if r := g.send(t, tc.method, tc.path, unary, "{}"); r.status != tc.status || r.body != tc.answer {
+				t.Fatalf("%d %s", r.status, r.body)
+			}
+			rest, err := io.ReadAll(resp.Body)
+			if code, _ := (reply{body: string(rest), err: err}).endError(t); code != tc.code {
+				t.Errorf("the stream ended with %s", code)
+			}
+			g.gateway.streams.mu.Lock()
+			defer g.gateway.streams.mu.Unlock()
+			if n := len(g.gateway.streams.live); n != 0 {
+				t.Errorf("%d sandboxes still have streams", n)
+			}
+		})
+	}
+}
+
+// ROCK evicts a record some time after it has stopped the container, and it
+// evicts that of a paused sandbox too.
+func TestTheCauseIsFoundWhenTheRecordGoesLater(t *testing.T) {
+	for name, tc := range map[string]struct {
+		admin http.HandlerFunc
+		want  string
+	}{
+		"killed":                       {answerWith(404, unary, `{"code":404,"message":"no"}`), "unavailable"},
+		"paused":                       {answerWith(200, unary, `{"sandboxID":"sbx-1","state":"paused"}`), "failed_precondition"},
+		"the admin role is of no help": {answerWith(500, "text/html", ""), "unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, func(o *Options) { o.LookBound = 5 * time.Second })
+			g.admin = tc.admin
+			g.proxy = func(w http.ResponseWriter, _ *http.Request) {
+				time.AfterFunc(300*time.Millisecond, func() { g.registry.say(0, routing.ErrGone) })
+				w.Header().Set("Content-Type", stream)
+				reset(w, frame(0, "{}"))
+			}
+			if code, _ := g.call(t, "POST", start, stream, "").endError(t); code != tc.want {
+				t.Errorf("%s", code)
+			}
+		})
+	}
+}
+
+// 10,000 streams of one sandbox that die at once cost one search.
+func TestManyDyingStreamsCostOneLook(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := &registry{}
+		reg.say(routing.StateRunning, nil)
+		cache := routing.NewCache(routing.NewUnion([]routing.Member{{Cluster: "test", Registry: reg}}), routing.CacheOptions{})
+		defer cache.Close()
+		g := New(Options{Routes: cache})
+		route := &routing.Route{SandboxID: "a", Cluster: "test", Lifecycle: "life1"}
+		var dying sync.WaitGroup
+		for range 10000 {
+			dying.Go(func() {
+				if why := g.looks.why(t.Context(), route); why != cause.OK {
+					t.Errorf("%v", why)
+				}
+			})
+		}
+		dying.Wait()
+		if reg.asked > 12 {
+			t.Errorf("the registry was asked %d times", reg.asked)
+		}
+	})
+}
+
+func TestASandboxThatLivesAgainIsNotSearchedForLong(t *testing.T) {
+	g := newRig(t, func(o *Options) { o.LookBound = time.Hour })
+	g.proxy = func(w http.ResponseWriter, _ *http.Request) {
+		g.registry.mu.Lock()
+		g.registry.route = &routing.Route{State: routing.StateRunning, Lifecycle: "life2"}
+		g.registry.mu.Unlock()
+		w.Header().Set("Content-Type", stream)
+		reset(w, "")
+	}
+	if code, message := g.call(t, "POST", start, stream, "").endError(t); code != "aborted" || !strings.Contains(message, "lost") {
+		t.Errorf("%s %s", code, message)
+	}
+}
