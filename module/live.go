@@ -15,6 +15,7 @@ import (
 // parts it is made of.
 type live struct {
 	gateway *handlers.Gateway
+	members []*routing.Cluster // in the order of the config
 	routes  *routes
 	parts   leases
 }
@@ -42,6 +43,7 @@ func build(a *App) (_ *live, err error) {
 	if l.routes, err = l.leaseRoutes(a, client, clientIDs, clusters, adminIDs); err != nil {
 		return nil, err
 	}
+	l.members = clusters
 	l.gateway = handlers.New(handlers.Options{
 		Clusters:        clusters,
 		Routes:          l.routes.cache,

@@ -16,6 +16,7 @@ const name = "e2b"
 
 func init() {
 	caddy.RegisterModule(App{})
+	caddy.RegisterModule(Admin{})
 	caddy.RegisterModule(Handler{})
 	caddy.RegisterModule(RedisRegistry{})
 	caddy.RegisterModule(ControlRegistry{})

@@ -45,7 +45,7 @@ func TestCacheOutageIsNeverGone(t *testing.T) {
 					}
 					time.Sleep(100 * time.Millisecond)
 				}
-				if s := c.Stats(); s.StaleServed != 300 || s.OldestStale < 40*time.Second || s.LastFailure == nil {
+				if s := c.Stats(); s.StaleServed != 300 || s.OldestStale < 40*time.Second || s.LastFailure == "" {
 					t.Fatalf("stats: %+v", s)
 				}
 				time.Sleep(time.Minute) // let the deaf one return

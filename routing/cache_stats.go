@@ -12,42 +12,46 @@ import (
 // the cache and only grow; the last group is the present.
 type CacheStats struct {
 	// Hits were answered from memory, Misses were not.
-	Hits, Misses uint64
+	Hits   uint64 `json:"hits"`
+	Misses uint64 `json:"misses"`
 	// Fresh is the number of calls of [Cache.Fresh].
-	Fresh uint64
+	Fresh uint64 `json:"fresh"`
 	// Lookups is how often the registry was asked.
-	Lookups uint64
+	Lookups uint64 `json:"lookups"`
 	// Coalesced callers shared the lookup of another.
-	Coalesced uint64
+	Coalesced uint64 `json:"coalesced"`
 	// Found, Gone, Unavailable and Malformed are how lookups ended;
 	// Unavailable includes every error that is none of the others, and
 	// lookups that found no place to run.
-	Found, Gone, Unavailable, Malformed uint64
+	Found       uint64 `json:"found"`
+	Gone        uint64 `json:"gone"`
+	Unavailable uint64 `json:"unavailable"`
+	Malformed   uint64 `json:"malformed"`
 	// Refused callers were not let through to a failing registry.
-	Refused uint64
+	Refused uint64 `json:"refused"`
 	// StaleServed callers got a last known route.
-	StaleServed uint64
+	StaleServed uint64 `json:"stale_served"`
 	// Invalidations counts the calls of [Cache.Invalidate] and [Cache.Forget].
-	Invalidations uint64
+	Invalidations uint64 `json:"invalidations"`
 	// Fenced answers came too late to be remembered.
-	Fenced uint64
+	Fenced uint64 `json:"fenced"`
 	// Evictions made room for newer entries.
-	Evictions uint64
+	Evictions uint64 `json:"evictions"`
 
 	// Entries is the number of remembered answers.
-	Entries int
+	Entries int `json:"entries"`
 	// InFlight is the number of unfinished lookups.
-	InFlight int
+	InFlight int `json:"in_flight"`
 	// Failing says that the registry answers nobody at present.
-	Failing bool
+	Failing bool `json:"failing"`
 	// OldestStale is the greatest age of a route served stale since the
 	// registry last answered, 0 if none was.
-	OldestStale time.Duration
+	OldestStale time.Duration `json:"oldest_stale_ns"`
 	// LastFailure is the last error that was a don't know, and
 	// LastFailureAge how long ago it was. It is meant for operators: it may
 	// name addresses.
-	LastFailure    error
-	LastFailureAge time.Duration
+	LastFailure    string        `json:"last_failure,omitempty"`
+	LastFailureAge time.Duration `json:"last_failure_age_ns,omitempty"`
 }
 
 // stripes is how many places hits are counted in. One place would be written
@@ -128,7 +132,8 @@ func (c *Cache) Stats() CacheStats {
 		s.Hits += n.hits[i].Load()
 	}
 	n.mu.Lock()
-	if s.LastFailure = n.failure; n.failure != nil {
+	if n.failure != nil {
+		s.LastFailure = n.failure.Error()
 		s.LastFailureAge = time.Duration(c.now() - n.failureAt)
 	}
 	n.mu.Unlock()

@@ -119,6 +119,9 @@ func (p *Process) Wait(ctx context.Context) error {
 	}
 }
 
+// AdminURL is the base URL of Caddy's admin endpoint.
+func (p *Process) AdminURL() string { return "http://" + p.setting.admin }
+
 // PID is the number of the process.
 func (p *Process) PID() int { return p.cmd.Process.Pid }
 
