@@ -196,7 +196,7 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 func (c *dataCall) bound(cancel context.CancelCauseFunc) (done func()) {
 	remove, stop := func() {}, func() bool { return true }
 	if c.proto == protocol.ConnectStream {
-		remove = c.g.streams.add(c.target.SandboxID, cancel)
+		remove = c.g.streams.add(&running{c.route, cancel})
 	}
 	if d, ok := clientDeadline(c.r.Header); ok {
 		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop

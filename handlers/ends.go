@@ -55,27 +55,33 @@ func clientDeadline(h http.Header) (time.Duration, bool) {
 // the sandbox is.
 type streams struct {
 	mu   sync.Mutex
-	live map[string]map[*context.CancelCauseFunc]struct{}
+	live map[string]map[*running]struct{}
+}
+
+// running is one stream.
+type running struct {
+	route  *routing.Route
+	cancel context.CancelCauseFunc
 }
 
 // add registers a stream. The function that it returns takes it out.
-func (s *streams) add(sandboxID string, cancel context.CancelCauseFunc) (remove func()) {
-	key := &cancel
+func (s *streams) add(r *running) (remove func()) {
+	id := r.route.SandboxID
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.live == nil {
-		s.live = map[string]map[*context.CancelCauseFunc]struct{}{}
+		s.live = map[string]map[*running]struct{}{}
 	}
-	if s.live[sandboxID] == nil {
-		s.live[sandboxID] = map[*context.CancelCauseFunc]struct{}{}
+	if s.live[id] == nil {
+		s.live[id] = map[*running]struct{}{}
 	}
-	s.live[sandboxID][key] = struct{}{}
+	s.live[id][r] = struct{}{}
 	return func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.live[sandboxID], key)
-		if len(s.live[sandboxID]) == 0 {
-			delete(s.live, sandboxID)
+		delete(s.live[id], r)
+		if len(s.live[id]) == 0 {
+			delete(s.live, id)
 		}
 	}
 }
@@ -84,8 +90,46 @@ func (s *streams) add(sandboxID string, cancel context.CancelCauseFunc) (remove 
 func (s *streams) end(sandboxID string, why cause.Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for cancel := range s.live[sandboxID] {
-		(*cancel)(ended{why})
+	for r := range s.live[sandboxID] {
+		r.cancel(ended{why})
+	}
+}
+
+// of returns the route of a sandbox that has streams, of each such sandbox for
+// the id "".
+func (s *streams) of(sandboxID string) (routes []*routing.Route) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := func(live map[*running]struct{}) {
+		for r := range live {
+			routes = append(routes, r.route)
+			return
+		}
+	}
+	if sandboxID != "" {
+		one(s.live[sandboxID])
+		return routes
+	}
+	for _, live := range s.live {
+		one(live)
+	}
+	return routes
+}
+
+// changed looks after the streams of a sandbox whose record may have changed,
+// or of all for the id "": a sandbox that was killed or paused from elsewhere
+// may leave its connections open and silent.
+func (g *Gateway) changed(sandboxID string) {
+	if routes := g.streams.of(sandboxID); len(routes) > 0 {
+		// One after the other: after a lost watch there may be thousands, and
+		// the registry has just come back.
+		go func() {
+			for _, route := range routes {
+				if why := g.looks.now(route); why != cause.OK {
+					g.streams.end(route.SandboxID, why)
+				}
+			}
+		}()
 	}
 }
 
@@ -139,28 +183,46 @@ func (l *looks) find(route *routing.Route, k *look) {
 	close(k.done)
 }
 
+// now is one look: SandboxGone, SandboxPaused or OK.
+func (l *looks) now(route *routing.Route) cause.Cause {
+	ctx, cancel := context.WithTimeout(context.Background(), l.g.opt.LookBound)
+	defer cancel()
+	why, _ := l.once(ctx, route)
+	return why
+}
+
 // untilGone looks until the record goes or ctx ends.
 func (l *looks) untilGone(ctx context.Context, route *routing.Route) cause.Cause {
 	pause := time.NewTicker(lookPause)
 	defer pause.Stop()
 	for {
-		now, err := l.g.opt.Routes.Fresh(ctx, route.SandboxID)
-		switch {
-		case errors.Is(err, routing.ErrGone):
-			return l.goneOrPaused(route)
-		case err != nil:
-		case now.State == routing.StatePaused:
-			return cause.SandboxPaused
-		case now.State == routing.StateDeleted:
-			return cause.SandboxGone
-		case now.Lifecycle != route.Lifecycle:
-			return cause.OK // it lives again already
+		if why, final := l.once(ctx, route); final {
+			return why
 		}
 		select {
 		case <-pause.C:
 		case <-ctx.Done():
 			return cause.OK
 		}
+	}
+}
+
+// once asks the registry what became of a sandbox. final reports that asking
+// again would tell nothing else.
+func (l *looks) once(ctx context.Context, route *routing.Route) (why cause.Cause, final bool) {
+	now, err := l.g.opt.Routes.Fresh(ctx, route.SandboxID)
+	switch {
+	case errors.Is(err, routing.ErrGone):
+		return l.goneOrPaused(route), true
+	case err != nil:
+		return cause.OK, false
+	case now.State == routing.StatePaused:
+		return cause.SandboxPaused, true
+	case now.State == routing.StateDeleted:
+		return cause.SandboxGone, true
+	default:
+		// With another lifecycle it lives again already.
+		return cause.OK, now.Lifecycle != route.Lifecycle
 	}
 }
 

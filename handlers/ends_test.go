@@ -80,6 +80,50 @@ func TestADeadlineIsANumberOfAtMostTenDigits(t *testing.T) {
 	}
 }
 
+// openStream starts a command at a silent sandbox and reads its first message.
+func (g *rig) openStream(t *testing.T) io.Reader {
+	t.Helper()
+	g.proxy = silent
+	c := g.dial(t)
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nE2b-Sandbox-Id: sbx-1\r\nE2b-Sandbox-Port: 49983\r\nContent-Type: %s\r\nContent-Length: 0\r\n\r\n", start, stream)
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := make([]byte, len(frame(0, `{"event":{"start":{"pid":7}}}`)))
+	if _, err := io.ReadFull(resp.Body, first); err != nil {
+		t.Fatal(err)
+	}
+	return resp.Body
+}
+
+// A sandbox that was ended from elsewhere may leave its connections open.
+func TestStreamsEndWhenTheRegistrySaysThatTheSandboxHas(t *testing.T) {
+	for name, tc := range map[string]struct {
+		pushed string
+		state  routing.State
+		err    error
+		code   string
+	}{
+		"killed":               {"sbx-1", 0, routing.ErrGone, "unavailable"},
+		"paused":               {"sbx-1", routing.StatePaused, nil, "failed_precondition"},
+		"seen after an outage": {"", 0, routing.ErrGone, "unavailable"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t)
+			body := g.openStream(t)
+			g.registry.push <- "somebody-else"
+			g.registry.push <- "sbx-1" // and nothing has happened to it
+			g.registry.say(tc.state, tc.err)
+			g.registry.push <- tc.pushed
+			rest, err := io.ReadAll(body)
+			if code, _ := (reply{body: string(rest), err: err}).endError(t); code != tc.code {
+				t.Errorf("the stream ended with %s", code)
+			}
+		})
+	}
+}
+
 // Field report A19.
 func TestAKillOrPauseThroughTheGatewayEndsTheStreams(t *testing.T) {
 	for name, tc := range map[string]struct {
@@ -92,22 +136,12 @@ func TestAKillOrPauseThroughTheGatewayEndsTheStreams(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newRig(t)
-			g.proxy = silent
 			g.admin = answerWith(tc.status, unary, tc.answer)
-			c := g.dial(t)
-			fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nE2b-Sandbox-Id: sbx-1\r\nE2b-Sandbox-Port: 49983\r\nContent-Type: %s\r\nContent-Length: 0\r\n\r\n", start, stream)
-			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
-			if err != nil {
-				t.Fatal(err)
-			}
-			first := make([]byte, len(frame(0, `{"event":{"start":{"pid":7}}}`)))
-			if _, err := io.ReadFull(resp.Body, first); err != nil {
-				t.Fatal(err)
-			}
+			body := g.openStream(t)
 			if r := g.send(t, tc.method, tc.path, unary, "{}"); r.status != tc.status || r.body != tc.answer {
 				t.Fatalf("%d %s", r.status, r.body)
 			}
-			rest, err := io.ReadAll(resp.Body)
+			rest, err := io.ReadAll(body)
 			if code, _ := (reply{body: string(rest), err: err}).endError(t); code != tc.code {
 				t.Errorf("the stream ended with %s", code)
 			}

@@ -51,6 +51,7 @@ type Gateway struct {
 	clusters map[string]*routing.Cluster
 	streams  streams
 	looks    looks
+	deaf     func() // ends the listening for changes
 }
 
 // New makes a Gateway.
@@ -78,5 +79,10 @@ func New(opt Options) *Gateway {
 	for _, c := range opt.Clusters {
 		g.clusters[c.Name] = c
 	}
+	g.deaf = opt.Routes.OnChange(g.changed)
 	return g
 }
+
+// Close ends the gateway's interest in changes of the registry. Its owner calls
+// it after the last request.
+func (g *Gateway) Close() { g.deaf() }

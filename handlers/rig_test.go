@@ -24,6 +24,19 @@ type registry struct {
 	route *routing.Route
 	err   error
 	asked int
+	push  chan string
+}
+
+// Watch implements routing.Watcher.
+func (r *registry) Watch(ctx context.Context, changed func(string)) {
+	for {
+		select {
+		case id := <-r.push:
+			changed(id)
+		case <-ctx.Done():
+			return
+		}
+	}
 }
 
 func (r *registry) Lookup(_ context.Context, id string) (*routing.Route, error) {
@@ -57,7 +70,7 @@ type rig struct {
 
 func newRig(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()
-	g := &rig{registry: &registry{}, outcomes: make(chan Outcome, 1000)}
+	g := &rig{registry: &registry{push: make(chan string)}, outcomes: make(chan Outcome, 1000)}
 	g.registry.say(routing.StateRunning, nil)
 	g.admin = answerWith(404, unary, `{"code":404,"message":"not found"}`)
 	role := func(h *http.HandlerFunc) *routing.Balancer {
@@ -74,6 +87,8 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	}
 	g.cluster = &routing.Cluster{Name: "test", Mode: routing.ModeRock, Admin: role(&g.admin), Proxy: role(&g.proxy)}
 	cache := routing.NewCache(routing.NewUnion([]routing.Member{{Cluster: "test", Registry: g.registry}}), routing.CacheOptions{})
+	ctx, stop := context.WithCancel(context.Background())
+	go cache.Run(ctx)
 	tr := upstream.New(upstream.Config{})
 	opt := Options{Clusters: []*routing.Cluster{g.cluster}, Routes: cache, Upstream: tr, LookBound: 250 * time.Millisecond}
 	for _, c := range change {
@@ -89,9 +104,11 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	}))
 	t.Cleanup(func() {
 		g.Server.Close()
+		g.gateway.Close()
 		tr.CloseIdle()
 		g.cluster.Admin.Close()
 		g.cluster.Proxy.Close()
+		stop()
 		cache.Close()
 	})
 	return g

@@ -20,7 +20,12 @@ type live struct {
 	parts   leases
 }
 
-func (l *live) close() { l.parts.release() }
+func (l *live) close() {
+	if l.gateway != nil {
+		l.gateway.Close()
+	}
+	l.parts.release()
+}
 
 // build makes the live parts of an app whose config is expanded and checked.
 // Parts that exist already, because an earlier config asked for the same, are

@@ -3,6 +3,8 @@ package routing
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -124,6 +126,8 @@ type Cache struct {
 	routes  entryList            // running routes, oldest first
 	briefs  entryList            // all other answers, oldest first
 	flights map[string][]*flight // unfinished lookups by sandbox, oldest first
+	// listeners are told of pushed changes.
+	listeners map[*func(string)]struct{}
 
 	places chan struct{} // one element for each running lookup
 	health health
@@ -154,9 +158,40 @@ func NewCache(reg Registry, opt CacheOptions) *Cache {
 // gives it a goroutine.
 func (c *Cache) Run(ctx context.Context) {
 	if w, ok := c.reg.(Watcher); ok {
-		w.Watch(ctx, c.Invalidate)
+		w.Watch(ctx, func(sandboxID string) {
+			c.Invalidate(sandboxID)
+			c.tell(sandboxID)
+		})
 	}
 	<-ctx.Done()
+}
+
+// OnChange calls changed with what the registry pushes, after the cache has
+// taken note of it: the id of a sandbox whose record may have changed, or "" for
+// any. changed must return soon. stop ends that; a call may still be under way
+// when it returns.
+func (c *Cache) OnChange(changed func(sandboxID string)) (stop func()) {
+	key := &changed
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.listeners == nil {
+		c.listeners = map[*func(string)]struct{}{}
+	}
+	c.listeners[key] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.listeners, key)
+	}
+}
+
+func (c *Cache) tell(sandboxID string) {
+	c.mu.Lock()
+	listeners := slices.Collect(maps.Keys(c.listeners))
+	c.mu.Unlock()
+	for _, changed := range listeners {
+		(*changed)(sandboxID)
+	}
 }
 
 // Close gives up every lookup in progress and refuses new ones with
