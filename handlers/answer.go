@@ -104,7 +104,8 @@ func (c *dataCall) answerStream(resp *http.Response) {
 	delete(resp.Header, "Content-Length")
 	resp.ContentLength = -1
 	// nginx, where it stands in front of us, buffers what does not say so.
-	c.w.Header().Set("X-Accel-Buffering", "no")
+	h := c.w.Header()
+	h.Set("X-Accel-Buffering", "no")
 	c.writeHead(resp)
 	encoding := resp.Header.Get("Connect-Content-Encoding")
 	relay := envelope.Relay{
@@ -113,7 +114,7 @@ func (c *dataCall) answerStream(resp *http.Response) {
 		MaxHeld:    c.g.opt.MaxHeldEnvelope,
 		Compressed: encoding != "" && encoding != "identity",
 		EndStream:  c.translateEndStream,
-		Final:      c.isFinal,
+		Final:      finalMessage(c.out.Operation.Name, h.Get("Content-Type")),
 	}
 	res := relay.Copy(resp.Body)
 	switch {
@@ -132,11 +133,6 @@ func (c *dataCall) answerStream(resp *http.Response) {
 		f := cause.Failure{Cause: c.out.End, SandboxID: c.target.SandboxID}
 		c.endStream(f.EndStream())
 	}
-}
-
-// isFinal recognises the message after which only EndStream can follow.
-func (c *dataCall) isFinal(message []byte) bool {
-	return processEnded(c.out.Operation.Name, protocol.MediaType(c.r.Header.Get("Content-Type")), message)
 }
 
 // causeOfEnd is why a stream ended without EndStream.

@@ -375,7 +375,7 @@ func FuzzUpstreamErrors(f *testing.F) {
 		if converted && internals.MatchString(failure.Message) {
 			t.Fatalf("%q shows %q", body, failure.Message)
 		}
-		processEnded("process.Process/Start", stream, []byte(body))
-		processEnded("process.Process/Start", "application/connect+proto", []byte(body))
+		jsonEnd([]byte(body))
+		protoEnd([]byte(body))
 	})
 }

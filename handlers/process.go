@@ -8,23 +8,35 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// processEnded reports whether the last message of a stream says that the
-// process is over. operation and contentType are those of the request.
+// finalMessage returns what recognises the last message of a stream: the one
+// that says that its process is over. It is nil for streams of anything else.
+// operation and contentType are those of the call, the second without
+// parameters.
 //
 // The messages of process.Process/Start and /Connect hold one event: field 1,
 // and in it one of start (1), data (2), end (3), keepalive (4).
-func processEnded(operation, contentType string, message []byte) bool {
-	if operation != "process.Process/Start" && operation != "process.Process/Connect" {
+func finalMessage(operation, contentType string) func(message []byte) bool {
+	switch {
+	case operation != "process.Process/Start" && operation != "process.Process/Connect":
+		return nil
+	case strings.HasSuffix(contentType, "+proto"):
+		return protoEnd
+	default:
+		return jsonEnd
+	}
+}
+
+func protoEnd(message []byte) bool {
+	event, ok := field(message, 1)
+	if !ok {
 		return false
 	}
-	if strings.HasSuffix(contentType, "+proto") {
-		end, ok := field(message, 1)
-		if !ok {
-			return false
-		}
-		_, ok = field(end, 3)
-		return ok
-	}
+	_, ok = field(event, 3)
+	return ok
+}
+
+func jsonEnd(message []byte) bool {
+	// Nearly all messages are output, and are not worth parsing.
 	if !bytes.Contains(message, []byte(`"end"`)) {
 		return false
 	}
