@@ -156,33 +156,55 @@ func probeUserNamespace(root string) error {
 	return nil
 }
 
-// killStragglers kills every process of this sandbox that /proc shows. It goes by the process's root directory, which nobody else
-// has, and in mode None by the HOME or TMPDIR that environ gave it. Going by remembered process groups instead could kill
-// strangers, because the kernel uses ids again.
+// killStragglers kills every process of this sandbox that /proc shows, until a whole look finds none: a process may fork while the list
+// is read. Going by remembered process groups instead could kill strangers, because the kernel uses ids again.
 func (b *Box) killStragglers() {
+	const looks = 20 // what outruns this many is a fork bomb
+	for range looks {
+		found := false
+		for _, pid := range b.stragglers() {
+			found = unix.Kill(pid, unix.SIGKILL) == nil || found
+		}
+		if !found {
+			return
+		}
+	}
+}
+
+func (b *Box) stragglers() []int {
 	root, err := os.Stat(b.root)
 	if err != nil {
-		return
+		return nil
 	}
 	entries, err := os.ReadDir("/proc")
 	if err != nil {
-		return
+		return nil
 	}
+	var pids []int
 	for _, e := range entries {
 		pid, err := strconv.Atoi(e.Name())
 		if err != nil || pid == os.Getpid() {
 			continue
 		}
 		if b.isolation == None {
-			env, err := os.ReadFile("/proc/" + e.Name() + "/environ")
-			if err != nil || !b.gave(string(env)) {
-				continue
+			if b.started("/proc/" + e.Name()) {
+				pids = append(pids, pid)
 			}
-		} else if fi, err := os.Stat("/proc/" + e.Name() + "/root"); err != nil || !os.SameFile(fi, root) {
-			continue
+		} else if fi, err := os.Stat("/proc/" + e.Name() + "/root"); err == nil && os.SameFile(fi, root) { // nobody else has this root
+			pids = append(pids, pid)
 		}
-		_ = unix.Kill(pid, unix.SIGKILL)
 	}
+	return pids
+}
+
+// started tells whether the process comes from a command of this box, by what it inherited: the working directory below the root or the
+// environment. Both are asked, because a command may change its directory and has no environment to show in the middle of an exec.
+func (b *Box) started(proc string) bool {
+	if dir, err := os.Readlink(proc + "/cwd"); err == nil && (dir == b.root || strings.HasPrefix(dir, b.root+"/")) {
+		return true
+	}
+	env, err := os.ReadFile(proc + "/environ")
+	return err == nil && b.gave(string(env))
 }
 
 // gave tells whether an environment (NUL-terminated entries) has one of this root's own values.
