@@ -58,6 +58,8 @@ func build(a *App) (_ *live, err error) {
 		BufferBody:      a.BufferBody,
 		MaxHeldEnvelope: int(a.MaxHeldEnvelope),
 		DefaultLifetime: time.Duration(a.DefaultLifetime),
+		UpstreamIdle:    time.Duration(a.UpstreamIdle),
+		ClientStall:     time.Duration(a.ClientStall),
 	})
 	return l, nil
 }

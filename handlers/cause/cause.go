@@ -26,6 +26,9 @@ const (
 	OK Cause = iota
 	// ClientGone: the client left first. Nobody is there to be told.
 	ClientGone
+	// ClientStalled: the client took nothing for too long and was dropped.
+	// It does not read what it could be told.
+	ClientStalled
 	// SandboxGone: the registry was asked and says there is no such sandbox.
 	SandboxGone
 	// SandboxPaused: the registry says it is stopped or archived.
@@ -104,8 +107,9 @@ type row struct {
 }
 
 var table = [causes]row{
-	OK:         {name: "ok"},
-	ClientGone: {name: "client_gone"},
+	OK:            {name: "ok"},
+	ClientGone:    {name: "client_gone"},
+	ClientStalled: {name: "client_stalled"},
 
 	SandboxGone: {"sandbox_gone", "unavailable", 502, 0, 0,
 		"The sandbox %s was not found: it was killed, it expired, or it never existed", ""},
@@ -168,7 +172,7 @@ func (c Cause) String() string {
 	return table[c].name
 }
 
-// Code is the Connect code, "" for OK and ClientGone.
+// Code is the Connect code, "" for what no client is told.
 func (c Cause) Code() string { return table[c].code }
 
 // Status is the HTTP status where the protocol uses one.
