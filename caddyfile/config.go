@@ -59,7 +59,7 @@ type Config struct {
 
 	// UpstreamIdle is how long a sandbox may send nothing while it is its turn.
 	// A stream may always miss one of the keepalive messages that its client
-	// asked for; the SDKs ask for one every 50s, so that below 1m45s makes no
+	// asked for; the SDKs ask for one every 50s, so that less than 2m5s makes no
 	// difference to them. A negative value means for ever. Default: a stream
 	// that has sent a keepalive message may miss two of them, everything else
 	// may be silent for ever.

@@ -44,8 +44,8 @@ type Options struct {
 	// sandbox was lost. The call is held for as long. Default: 1s.
 	LookBound time.Duration
 	// UpstreamIdle is how long a sandbox may be silent while it is its turn,
-	// for every call of the data plane; never less than two of the keepalive
-	// intervals that the client asked for. Negative: for ever. Default: a
+	// for every call of the data plane; never less than 2.5 of the keepalive
+	// intervals that a stream's client asked for. Negative: for ever. Default: a
 	// stream may be silent for ever until its first keepalive message; from
 	// then on for three of the intervals.
 	UpstreamIdle time.Duration

@@ -196,19 +196,16 @@ func keepaliveInterval(h http.Header) time.Duration {
 // keepalive message every interval. configured is [Options.UpstreamIdle].
 //
 // The operator's own bound holds for every stream, but never cuts one that
-// sends its keepalive messages in time, or misses a single one. Without it a
-// stream is held to what it has shown: one that has sent a keepalive message
-// has two more chances.
+// misses a single keepalive message. Without it a stream is held to what it has
+// shown: one that has sent a keepalive message may miss two. A message may come
+// half an interval late.
 func idleLimits(configured, interval time.Duration) (idle, alive time.Duration) {
 	switch {
 	case configured < 0:
 		return 0, 0
 	case configured > 0:
-		return max(configured, 2*interval+keepaliveSlack), 0
+		return max(configured, 2*interval+interval/2), 0
 	default:
-		return 0, 3*interval + keepaliveSlack
+		return 0, 3*interval + interval/2
 	}
 }
-
-// keepaliveSlack is how late a keepalive message may be.
-const keepaliveSlack = 5 * time.Second
