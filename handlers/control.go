@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
@@ -139,6 +140,10 @@ func (g *Gateway) answerControl(w http.ResponseWriter, r *http.Request, resp *ht
 		return refuse(w, r, out, f)
 	}
 	answerHeaders(w.Header(), resp)
+	if !more && len(head) > 0 {
+		// All of it is here: it arrives in one piece, whatever it came in.
+		w.Header().Set("Content-Length", strconv.Itoa(len(head)))
+	}
 	if resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout {
 		// Newest Python would repeat it, even a create.
 		w.Header().Set("Should-Retry", "false")

@@ -97,6 +97,8 @@ func causeOfLookup(ctx context.Context, route *routing.Route, err error) cause.C
 		return cause.OK
 	case routing.StatePaused:
 		return cause.SandboxPaused
+	case routing.StateExpired:
+		return cause.SandboxExpired
 	case routing.StateStarting:
 		return cause.SandboxStarting
 	case routing.StateDeleted:
@@ -310,7 +312,7 @@ func (c *dataCall) failedToDial(err error) {
 		c.g.opt.Routes.Invalidate(c.target.SandboxID)
 	}
 	switch now := c.lookAgain(); now {
-	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
+	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
 		c.fail(cause.Failure{Cause: now})
 	default:
 		c.fail(cause.Failure{Cause: cause.PortClosed, Port: c.target.Port})

@@ -9,7 +9,6 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/routing"
-	"github.com/caddy-e2b/gateway/routing/control"
 )
 
 // ended is why the gateway itself gave up a call. It is the cause of the call's
@@ -213,32 +212,17 @@ func (l *looks) once(ctx context.Context, route *routing.Route) (why cause.Cause
 	now, err := l.g.opt.Routes.Fresh(ctx, route.SandboxID)
 	switch {
 	case errors.Is(err, routing.ErrGone):
-		return l.goneOrPaused(route), true
+		return cause.SandboxGone, true
 	case err != nil:
 		return cause.OK, false
 	case now.State == routing.StatePaused:
 		return cause.SandboxPaused, true
+	case now.State == routing.StateExpired:
+		return cause.SandboxExpired, true
 	case now.State == routing.StateDeleted:
 		return cause.SandboxGone, true
 	default:
 		// With another lifecycle it lives again already.
 		return cause.OK, now.Lifecycle != route.Lifecycle
 	}
-}
-
-// goneOrPaused asks the admin role which of the two a sandbox without a record
-// is: ROCK evicts the records of both. That it cannot be asked does not bring
-// the record back.
-func (l *looks) goneOrPaused(route *routing.Route) cause.Cause {
-	cluster := l.g.clusters[route.Cluster]
-	if cluster == nil || cluster.Admin == nil {
-		return cause.SandboxGone
-	}
-	ctx, cancel := context.WithTimeout(context.Background(), l.g.opt.LookBound)
-	defer cancel()
-	now, err := control.New(RoleClient{cluster.Admin, l.g.opt.Upstream}.Get).Lookup(ctx, route.SandboxID)
-	if err == nil && now.State == routing.StatePaused {
-		return cause.SandboxPaused
-	}
-	return cause.SandboxGone
 }

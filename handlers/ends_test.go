@@ -154,28 +154,29 @@ func TestAKillOrPauseThroughTheGatewayEndsTheStreams(t *testing.T) {
 	}
 }
 
-// ROCK evicts a record some time after it has stopped the container, and it
-// evicts that of a paused sandbox too.
+// ROCK changes a record some time after it has stopped the container.
 func TestTheCauseIsFoundWhenTheRecordGoesLater(t *testing.T) {
 	for name, tc := range map[string]struct {
-		admin http.HandlerFunc
-		want  string
+		state routing.State
+		err   error
+		code  string
+		end   cause.Cause
 	}{
-		"killed":                       {answerWith(404, unary, `{"code":404,"message":"no"}`), "unavailable"},
-		"paused":                       {answerWith(200, unary, `{"sandboxID":"sbx-1","state":"paused"}`), "failed_precondition"},
-		"the admin role is of no help": {answerWith(500, "text/html", ""), "unavailable"},
+		"killed":  {0, routing.ErrGone, "unavailable", cause.SandboxGone},
+		"expired": {routing.StateExpired, nil, "unavailable", cause.SandboxExpired},
+		"paused":  {routing.StatePaused, nil, "failed_precondition", cause.SandboxPaused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newRig(t, func(o *Options) { o.LookBound = 5 * time.Second })
-			g.admin = tc.admin
 			g.proxy = func(w http.ResponseWriter, _ *http.Request) {
-				time.AfterFunc(300*time.Millisecond, func() { g.registry.say(0, routing.ErrGone) })
+				time.AfterFunc(300*time.Millisecond, func() { g.registry.say(tc.state, tc.err) })
 				w.Header().Set("Content-Type", stream)
 				reset(w, frame(0, "{}"))
 			}
-			if code, _ := g.call(t, "POST", start, stream, "").endError(t); code != tc.want {
+			if code, _ := g.call(t, "POST", start, stream, "").endError(t); code != tc.code {
 				t.Errorf("%s", code)
 			}
+			g.wantEnd(t, tc.end)
 		})
 	}
 }

@@ -31,6 +31,9 @@ const (
 	ClientStalled
 	// SandboxGone: the registry was asked and says there is no such sandbox.
 	SandboxGone
+	// SandboxExpired: it was stopped because its time ran out, which to E2B's
+	// clients is the same as gone.
+	SandboxExpired
 	// SandboxPaused: the registry says it is stopped or archived.
 	SandboxPaused
 	// SandboxStarting: the registry says it is not running yet.
@@ -113,6 +116,8 @@ var table = [causes]row{
 
 	SandboxGone: {"sandbox_gone", "unavailable", 502, 0, 0,
 		"The sandbox %s was not found: it was killed, it expired, or it never existed", ""},
+	SandboxExpired: {"sandbox_expired", "unavailable", 502, 0, 0,
+		"The sandbox %s was not found: its time ran out and it was stopped", ""},
 	SandboxPaused: {"sandbox_paused", "failed_precondition", 400, 502, 0,
 		"The sandbox %s is paused; it must be resumed before it can be used",
 		"The sandbox %s was not found running: it is paused"},
