@@ -117,7 +117,7 @@ func (c *dataCall) answerStream(resp *http.Response) {
 		MaxHeld:    c.g.opt.MaxHeldEnvelope,
 		Compressed: encoding != "" && encoding != "identity",
 		EndStream:  c.translateEndStream,
-		Final:      finalMessage(c.out.Operation.Name, h.Get("Content-Type")),
+		Classify:   classifier(c.out.Operation.Name, h.Get("Content-Type")),
 	}
 	res := relay.Copy(resp.Body)
 	switch {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -375,7 +376,8 @@ func FuzzUpstreamErrors(f *testing.F) {
 		if converted && internals.MatchString(failure.Message) {
 			t.Fatalf("%q shows %q", body, failure.Message)
 		}
-		jsonEnd([]byte(body))
-		protoEnd([]byte(body))
+		for _, classify := range []func([]byte) envelope.Class{classifyProcessJSON, classifyProcess, classifyWatchJSON, classifyWatch} {
+			classify([]byte(body))
+		}
 	})
 }

@@ -6,47 +6,100 @@ import (
 	"strings"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/caddy-e2b/gateway/handlers/envelope"
 )
 
-// finalMessage returns what recognises the last message of a stream: the one
-// that says that its process is over. It is nil for streams of anything else.
-// operation and contentType are those of the call, the second without
-// parameters.
+// classifier returns what tells the messages of a stream apart: the last one of
+// a process, which says that it is over, and those that only keep the stream
+// alive. It is nil for streams that have neither. operation and contentType are
+// those of the call, the second without parameters.
 //
 // The messages of process.Process/Start and /Connect hold one event: field 1,
-// and in it one of start (1), data (2), end (3), keepalive (4).
-func finalMessage(operation, contentType string) func(message []byte) bool {
-	switch {
-	case operation != "process.Process/Start" && operation != "process.Process/Connect":
-		return nil
-	case strings.HasSuffix(contentType, "+proto"):
-		return protoEnd
-	default:
-		return jsonEnd
+// and in it one of start (1), data (2), end (3), keepalive (4). Those of
+// filesystem.Filesystem/WatchDir are start (1), filesystem (2) or keepalive (3)
+// themselves.
+func classifier(operation, contentType string) func(message []byte) envelope.Class {
+	json := strings.HasSuffix(contentType, "+json")
+	switch operation {
+	case "process.Process/Start", "process.Process/Connect":
+		if json {
+			return classifyProcessJSON
+		}
+		return classifyProcess
+	case "filesystem.Filesystem/WatchDir":
+		if json {
+			return classifyWatchJSON
+		}
+		return classifyWatch
 	}
+	return nil
 }
 
-func protoEnd(message []byte) bool {
+func classifyProcess(message []byte) envelope.Class {
 	event, ok := field(message, 1)
 	if !ok {
-		return false
+		return envelope.Other
 	}
-	_, ok = field(event, 3)
-	return ok
+	if _, ok := field(event, 3); ok {
+		return envelope.Final
+	}
+	if _, ok := field(event, 4); ok {
+		return envelope.Keepalive
+	}
+	return envelope.Other
 }
 
-func jsonEnd(message []byte) bool {
-	// Nearly all messages are output, and are not worth parsing.
-	if !bytes.Contains(message, []byte(`"end"`)) {
-		return false
+func classifyWatch(message []byte) envelope.Class {
+	if _, ok := field(message, 3); ok {
+		return envelope.Keepalive
+	}
+	return envelope.Other
+}
+
+// longestKeepalive is more than a keepalive in JSON has, in bytes.
+const longestKeepalive = 128
+
+// mayBeKeepalive and mayBeEnd sort out nearly all messages, which are output and
+// not worth parsing.
+func mayBeKeepalive(message []byte) bool {
+	return len(message) <= longestKeepalive && bytes.Contains(message, []byte(`"keepalive"`))
+}
+
+func mayBeEnd(message []byte) bool { return bytes.Contains(message, []byte(`"end"`)) }
+
+func classifyProcessJSON(message []byte) envelope.Class {
+	if !mayBeKeepalive(message) && !mayBeEnd(message) {
+		return envelope.Other
 	}
 	var m struct {
 		Event struct {
-			End json.RawMessage `json:"end"`
+			End       json.RawMessage `json:"end"`
+			Keepalive json.RawMessage `json:"keepalive"`
 		} `json:"event"`
 	}
-	return json.Unmarshal(message, &m) == nil && len(m.Event.End) > 0 && m.Event.End[0] == '{'
+	switch {
+	case json.Unmarshal(message, &m) != nil:
+		return envelope.Other
+	case isObject(m.Event.End):
+		return envelope.Final
+	case isObject(m.Event.Keepalive):
+		return envelope.Keepalive
+	}
+	return envelope.Other
 }
+
+func classifyWatchJSON(message []byte) envelope.Class {
+	var m struct {
+		Keepalive json.RawMessage `json:"keepalive"`
+	}
+	if mayBeKeepalive(message) && json.Unmarshal(message, &m) == nil && isObject(m.Keepalive) {
+		return envelope.Keepalive
+	}
+	return envelope.Other
+}
+
+func isObject(v json.RawMessage) bool { return len(v) > 0 && v[0] == '{' }
 
 // field finds a length-delimited field of a protobuf message.
 func field(message []byte, number protowire.Number) ([]byte, bool) {

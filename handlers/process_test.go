@@ -1,26 +1,49 @@
 package handlers
 
-import "testing"
+import (
+	"testing"
 
-func TestTheEndOfAProcessIsKnownInBothCodecs(t *testing.T) {
-	const proto = "application/connect+proto"
+	"github.com/caddy-e2b/gateway/handlers/envelope"
+)
+
+func TestTheMessagesOfStreamsAreToldApartInBothCodecs(t *testing.T) {
+	const (
+		proto = "application/connect+proto"
+		grpc  = "application/grpc"
+
+		other, keepalive, final = envelope.Other, envelope.Keepalive, envelope.Final
+	)
 	for _, tc := range []struct {
 		operation, contentType, message string
-		want                            bool
+		want                            envelope.Class
 	}{
-		{"process.Process/Start", stream, `{"event":{"end":{"exitCode":3,"exited":true}}}`, true},
-		{"process.Process/Connect", stream, `{"event": {"end": {}}}`, true},
-		{"process.Process/Start", stream, `{"event":{"data":{"stdout":"ImVuZCI="}}}`, false},
-		{"process.Process/Start", stream, `{"event":{"end":null}}`, false},
-		{"process.Process/Start", stream, `{"other":"end"}`, false},
-		{"process.Process/Start", proto, "\x0a\x02\x1a\x00", true},                 // event { end {} }
-		{"process.Process/Start", proto, "\x0a\x04\x12\x02\x0a\x00", false},        // event { data { stdout "" } }
-		{"process.Process/Start", proto, "\x10\x01\x0a\x04\x1a\x02\x08\x06", true}, // an unknown field before it
-		{"process.Process/Start", proto, "\x0a\xff", false},
-		{"filesystem.Filesystem/WatchDir", stream, `{"event":{"end":{}}}`, false},
+		{"process.Process/Start", stream, `{"event":{"end":{"exitCode":3,"exited":true}}}`, final},
+		{"process.Process/Connect", stream, `{"event": {"end": {}}}`, final},
+		{"process.Process/Start", stream, `{"event":{"data":{"stdout":"ImVuZCI="}}}`, other},
+		{"process.Process/Start", stream, `{"event":{"end":null}}`, other},
+		{"process.Process/Start", stream, `{"other":"end"}`, other},
+		{"process.Process/Start", stream, `{"event":{"keepalive":{}}}`, keepalive},
+		{"process.Process/Start", stream, `{"keepalive":{}}`, other},
+		{"process.Process/Start", stream, `{"event":{"keepalive":null}}`, other},
+		{"process.Process/Start", proto, "\x0a\x02\x1a\x00", final},                 // event { end {} }
+		{"process.Process/Start", grpc, "\x0a\x02\x1a\x00", final},                  // proto is gRPC's default
+		{"process.Process/Start", proto, "\x0a\x02\x22\x00", keepalive},             // event { keepalive {} }
+		{"process.Process/Start", proto, "\x0a\x04\x12\x02\x0a\x00", other},         // event { data { stdout "" } }
+		{"process.Process/Start", proto, "\x10\x01\x0a\x04\x1a\x02\x08\x06", final}, // an unknown field before it
+		{"process.Process/Start", proto, "\x0a\xff", other},
+		{"filesystem.Filesystem/WatchDir", stream, `{"event":{"end":{}}}`, other},
+		{"filesystem.Filesystem/WatchDir", stream, `{"keepalive":{}}`, keepalive},
+		{"filesystem.Filesystem/WatchDir", stream, `{"filesystem":{"name":"keepalive"}}`, other},
+		{"filesystem.Filesystem/WatchDir", proto, "\x1a\x00", keepalive},
+		{"filesystem.Filesystem/WatchDir", proto, "\x12\x02\x0a\x00", other},
+		{"filesystem.Filesystem/ListDir", stream, `{"keepalive":{}}`, other},
 	} {
-		final := finalMessage(tc.operation, tc.contentType)
-		if got := final != nil && final([]byte(tc.message)); got != tc.want {
+		classify := classifier(tc.operation, tc.contentType)
+		got := other
+		if classify != nil {
+			got = classify([]byte(tc.message))
+		}
+		if got != tc.want {
 			t.Errorf("%s %q: %v", tc.operation, tc.message, got)
 		}
 	}

@@ -25,8 +25,14 @@ func thenReset(b []byte) io.Reader {
 
 func relay(src io.Reader, change func(*Relay)) (string, Result) {
 	var dst bytes.Buffer
-	r := Relay{Dst: &dst, Flush: func() error { return nil }, MaxHeld: 64, Final: func(p []byte) bool {
-		return string(p) == "two" || string(p) == "after"
+	r := Relay{Dst: &dst, Flush: func() error { return nil }, MaxHeld: 64, Classify: func(p []byte) Class {
+		switch string(p) {
+		case "two", "after":
+			return Final
+		case "alive":
+			return Keepalive
+		}
+		return Other
 	}}
 	if change != nil {
 		change(&r)

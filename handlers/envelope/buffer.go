@@ -1,0 +1,67 @@
+package envelope
+
+import (
+	"io"
+	"sync"
+)
+
+// waitSize is the size of the buffer in which a stream waits for data, in
+// bytes. There may be many that wait, and few that send: the pooled chunks, of
+// chunkSize, are for those.
+const (
+	waitSize  = 512
+	chunkSize = 32 << 10
+)
+
+var chunks = sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }}
+
+// buffer reads from a source. b[start:end] is what was read and not yet taken.
+type buffer struct {
+	start, end int
+	b          []byte
+	chunk      *[]byte // b, when b is pooled
+	wait       [waitSize]byte
+}
+
+// fill reads once. It keeps what is there and grows, up to most bytes, when
+// that leaves no room.
+func (b *buffer) fill(src io.Reader, most int) (n int, err error) {
+	switch {
+	case b.start == b.end:
+		b.drop()
+		b.b = b.wait[:]
+	case b.chunk == nil && len(b.b) == waitSize:
+		// A frame has begun, so the rest of it is near.
+		b.chunk = chunks.Get().(*[]byte)
+		b.move(*b.chunk)
+	case b.end < len(b.b):
+	case b.start > 0:
+		b.move(b.b)
+	default:
+		bigger := make([]byte, min(2*len(b.b), most))
+		b.move(bigger)
+		b.giveBack()
+	}
+	n, err = src.Read(b.b[b.end:])
+	b.end += n
+	return n, err
+}
+
+// move puts what is there to the front of another buffer, or of its own.
+func (b *buffer) move(to []byte) {
+	b.end = copy(to, b.b[b.start:b.end])
+	b.start, b.b = 0, to
+}
+
+// drop empties the buffer and lets go of its memory.
+func (b *buffer) drop() {
+	b.start, b.end, b.b = 0, 0, nil
+	b.giveBack()
+}
+
+func (b *buffer) giveBack() {
+	if b.chunk != nil {
+		chunks.Put(b.chunk)
+		b.chunk = nil
+	}
+}

@@ -1,0 +1,104 @@
+package envelope
+
+import (
+	"bytes"
+	"io"
+	"strings"
+	"testing"
+)
+
+// TestWaitingHoldsNoChunk: 10,000 streams that wait must not hold 32 KiB each.
+func TestWaitingHoldsNoChunk(t *testing.T) {
+	sent := [][]byte{
+		message("short"),
+		message(strings.Repeat("x", 3000)),
+		bytes.Repeat(message(strings.Repeat("y", 100)), 50),
+		message(strings.Repeat("z", 100_000)),
+	}
+	var rest []byte
+	waits := 0
+	src := readerFunc(func(p []byte) (int, error) {
+		if len(rest) == 0 {
+			if len(p) != waitSize {
+				t.Errorf("waits with %d bytes", len(p))
+			}
+			if waits == len(sent) {
+				return 0, errReset
+			}
+			rest = sent[waits]
+			waits++
+		}
+		n := copy(p, rest)
+		rest = rest[n:]
+		return n, nil
+	})
+	var dst bytes.Buffer
+	r := Relay{Dst: &dst, Flush: func() error { return nil }, MaxHeld: 1 << 20}
+	if r.Copy(src); dst.String() != string(join(sent...)) {
+		t.Fatalf("%d bytes arrived", dst.Len())
+	}
+}
+
+// TestABurstOfLargeMessagesCostsOneWrite: the small buffer must not cut a batch in two.
+func TestABurstOfLargeMessagesCostsOneWrite(t *testing.T) {
+	burst := bytes.Repeat(message(strings.Repeat("x", 1024)), 20)
+	writes := 0
+	r := Relay{Dst: writerFunc(func(p []byte) (int, error) { writes++; return len(p), nil }), Flush: func() error { return nil }, MaxHeld: 1 << 20}
+	r.Copy(thenReset(burst))
+	if writes != 1 {
+		t.Fatalf("%d writes", writes)
+	}
+}
+
+func TestAPlainBodyArrivesPieceByPiece(t *testing.T) {
+	pieces := []string{"a", strings.Repeat("b", waitSize), strings.Repeat("c", 5000), "d", strings.Repeat("e", 40_000), "f"}
+	var rest, want string
+	flushed, next := 0, 0
+	var dst bytes.Buffer
+	src := readerFunc(func(p []byte) (int, error) {
+		if flushed != dst.Len() {
+			t.Fatalf("read with %d of %d bytes flushed", flushed, dst.Len())
+		}
+		if rest == "" {
+			if next == len(pieces) {
+				return 0, io.EOF
+			}
+			rest = pieces[next]
+			want += rest
+			next++
+		}
+		n := copy(p, rest)
+		rest = rest[n:]
+		return n, nil
+	})
+	readErr, writeErr := CopyPlain(&dst, func() error { flushed = dst.Len(); return nil }, src, nil)
+	if readErr != nil || writeErr != nil || dst.String() != want {
+		t.Fatalf("%v, %v, %d of %d bytes", readErr, writeErr, dst.Len(), len(want))
+	}
+}
+
+func TestAPlainBodyThatBreaksSaysWhichSideDid(t *testing.T) {
+	flush := func() error { return nil }
+	if readErr, writeErr := CopyPlain(io.Discard, flush, thenReset([]byte("x")), nil); readErr != errReset || writeErr != nil {
+		t.Error(readErr, writeErr)
+	}
+	full := writerFunc(func([]byte) (int, error) { return 0, errReset })
+	if readErr, writeErr := CopyPlain(full, nil, strings.NewReader("x"), nil); readErr != nil || writeErr != errReset {
+		t.Error(readErr, writeErr)
+	}
+}
+
+// TestAPlainBodyWaitsInASmallBuffer: server-sent events are short and rare.
+func TestAPlainBodyWaitsInASmallBuffer(t *testing.T) {
+	events := 0
+	src := readerFunc(func(p []byte) (int, error) {
+		if len(p) != waitSize {
+			t.Errorf("waits for event %d with %d bytes", events, len(p))
+		}
+		if events++; events > 5 {
+			return 0, io.EOF
+		}
+		return copy(p, "data: x\n\n"), nil
+	})
+	_, _ = CopyPlain(io.Discard, func() error { return nil }, src, nil)
+}

@@ -1,0 +1,66 @@
+package envelope
+
+import (
+	"errors"
+	"io"
+)
+
+// CopyPlain copies a body that is not made of frames.
+//
+// flush is called after every write, and is nil for a body that nobody waits
+// for piece by piece, say one of known length. With a flush, and like a relay,
+// it holds next to no memory while the source is silent, unless the last that
+// came was long. pulse may be nil.
+//
+// readErr is nil when the source has ended. writeErr is why the client could
+// not be written to.
+func CopyPlain(dst io.Writer, flush func() error, src io.Reader, pulse *Pulse) (readErr, writeErr error) {
+	var b buffer
+	defer b.drop()
+	for {
+		b.makeReady(flush != nil)
+		n, err := src.Read(b.b)
+		b.end = n
+		if n > 0 {
+			pulse.read()
+			if err := send(dst, flush, b.b[:n], pulse); err != nil {
+				return nil, err
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, nil
+		case err != nil:
+			return err, nil
+		}
+	}
+}
+
+// transfer is how much a read brings, in bytes, that is part of a transfer and
+// not of a conversation: to wait for the next one in the small buffer would cut
+// it in two.
+const transfer = 4 * waitSize
+
+// makeReady chooses the buffer for the next read by what the last one brought.
+func (b *buffer) makeReady(mayWait bool) {
+	last := b.end
+	switch {
+	case b.chunk != nil && (!mayWait || last >= transfer):
+	case b.chunk == nil && (!mayWait || last == waitSize):
+		b.chunk = chunks.Get().(*[]byte)
+		b.b = *b.chunk
+	default:
+		b.drop()
+		b.b = b.wait[:]
+	}
+}
+
+// send writes and flushes.
+func send(dst io.Writer, flush func() error, out []byte, pulse *Pulse) error {
+	pulse.write()
+	defer pulse.write()
+	if _, err := dst.Write(out); err != nil || flush == nil {
+		return err
+	}
+	return flush()
+}
