@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -177,6 +178,52 @@ func TestTheCauseIsFoundWhenTheRecordGoesLater(t *testing.T) {
 				t.Errorf("%s", code)
 			}
 			g.wantEnd(t, tc.end)
+		})
+	}
+}
+
+// ROCK stops the container at once and answers when Docker has removed it. Until
+// then the sandbox is still registered.
+func TestAStreamThatDiesDuringAKillOrPauseWaitsForIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		method, path string
+		status       int
+		answer, code string
+	}{
+		"kill":                    {"DELETE", "/sandboxes/sbx-1", 204, "", "unavailable"},
+		"pause":                   {"POST", "/sandboxes/sbx-1/pause", 200, `{"forced":false}`, "failed_precondition"},
+		"a pause that is refused": {"POST", "/sandboxes/sbx-1/pause", 503, `{"code":503,"message":"no","error_code":"sandbox_pause_refused"}`, "aborted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, func(o *Options) { o.LookBound = 150 * time.Millisecond })
+			stopped := make(chan struct{})
+			g.admin = func(w http.ResponseWriter, r *http.Request) {
+				close(stopped)
+				<-time.After(600 * time.Millisecond)
+				answerWith(tc.status, unary, tc.answer)(w, r)
+			}
+			g.proxy = func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", stream)
+				w.(http.Flusher).Flush()
+				<-stopped
+				reset(w, frame(0, "{}"))
+			}
+			answered := make(chan reply)
+			go func() { answered <- g.call(t, "POST", start, stream, "") }()
+			for g.upstreamHits.Load() == 0 {
+				runtime.Gosched()
+			}
+			if r := g.send(t, tc.method, tc.path, unary, "{}"); r.status != tc.status {
+				t.Fatalf("%d %s", r.status, r.body)
+			}
+			if code, text := (<-answered).endError(t); code != tc.code {
+				t.Errorf("%s: %s", code, text)
+			}
+			g.gateway.looks.mu.Lock()
+			defer g.gateway.looks.mu.Unlock()
+			if n := len(g.gateway.looks.ending); n != 0 {
+				t.Errorf("%d calls are still taken to be under way", n)
+			}
 		})
 	}
 }
