@@ -25,6 +25,7 @@ type dataCall struct {
 	cluster *routing.Cluster
 	proto   protocol.Protocol
 	body    *streamedBody   // nil when the body was read first
+	dog     *watchdog       // w is it, too
 	ctx     context.Context // of the request that was sent on
 	cancel  context.CancelCauseFunc
 	// forget takes a stream that was registered out again.
@@ -49,10 +50,11 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 		return refuse(w, r, out, cause.Failure{Cause: c, SandboxID: target.SandboxID})
 	}
 	c := &dataCall{
-		g: g, w: w, r: r, control: http.NewResponseController(w),
+		g: g, r: r,
 		target: target, route: route, cluster: g.clusters[route.Cluster],
 		proto: protocolOf(r, out.Operation), out: out,
 	}
+	c.guard(w)
 	c.out.Cluster = route.Cluster
 	if c.cluster == nil {
 		c.out.Err = errUnknownCluster
@@ -61,6 +63,22 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 	}
 	c.serve()
 	return c.out
+}
+
+// guard puts a watchdog between the call and its client.
+func (c *dataCall) guard(w http.ResponseWriter) {
+	c.dog = &watchdog{
+		ResponseWriter: w,
+		control:        http.NewResponseController(w),
+		idle:           max(c.g.opt.UpstreamIdle, 0),
+		stall:          c.g.opt.ClientStall,
+		waiting:        func() bool { return c.body == nil || c.body.whole.Load() },
+	}
+	if c.proto.Framed() {
+		c.dog.idle, c.dog.alive = idleLimits(c.g.opt.UpstreamIdle, keepaliveInterval(c.r.Header))
+	}
+	c.w = c.dog
+	c.control = http.NewResponseController(c.dog)
 }
 
 var errUnknownCluster = errors.New("the route names a cluster that is not configured")
@@ -83,6 +101,8 @@ func causeOfLookup(ctx context.Context, route *routing.Route, err error) cause.C
 		return cause.OK
 	case routing.StatePaused:
 		return cause.SandboxPaused
+	case routing.StateExpired:
+		return cause.SandboxExpired
 	case routing.StateStarting:
 		return cause.SandboxStarting
 	case routing.StateDeleted:
@@ -115,6 +135,10 @@ func (c *dataCall) serve() {
 		c.tunnel(resp)
 		return
 	}
+	if resp.ContentLength < 0 || resp.ContentLength > maxWrite {
+		c.dog.watch()
+	}
+	resp.Body = c.dog.listen(resp.Body)
 	c.answer(resp)
 }
 
@@ -199,6 +223,9 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 			c.body.finish(c.control)
 		}
 	}
+	if c.dog.idle > 0 {
+		c.dog.watch() // the wait for the answer, too
+	}
 	return req, done, nil
 }
 
@@ -206,6 +233,7 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 // the sandbox of a stream is ended.
 func (c *dataCall) bound() (done func()) {
 	stop, cancel := func() bool { return true }, c.cancel
+	c.dog.giveUp = cancel
 	if c.proto.Framed() {
 		c.register()
 	}
@@ -213,6 +241,7 @@ func (c *dataCall) bound() (done func()) {
 		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
 	}
 	return func() {
+		c.dog.stop()
 		stop()
 		if c.forget != nil {
 			c.forget()
@@ -282,7 +311,7 @@ func (c *dataCall) failedToSend(err error) {
 	case c.r.Context().Err() != nil:
 		c.fail(cause.Failure{Cause: cause.ClientGone})
 	case endedBy(c.ctx) != cause.OK:
-		c.fail(cause.Failure{Cause: endedBy(c.ctx)})
+		c.fail(c.explain(cause.Failure{}))
 	case c.body != nil && c.body.failed.Load() != nil:
 		c.fail(causeOfBody(c.r, *c.body.failed.Load()))
 	case errors.As(err, &dial):
@@ -304,7 +333,7 @@ func (c *dataCall) failedToDial(err error) {
 		c.g.opt.Routes.Invalidate(c.target.SandboxID)
 	}
 	switch now := c.lookAgain(); now {
-	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
+	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
 		c.fail(cause.Failure{Cause: now})
 	default:
 		c.fail(cause.Failure{Cause: cause.PortClosed, Port: c.target.Port})
@@ -315,7 +344,11 @@ func (c *dataCall) failedToDial(err error) {
 // can be found out, and f otherwise. That the sandbox is starting is no
 // explanation: it says that nothing was done.
 func (c *dataCall) explain(f cause.Failure) cause.Failure {
-	if by := endedBy(c.ctx); by != cause.OK {
+	switch by := endedBy(c.ctx); by {
+	case cause.OK:
+	case cause.UpstreamIdle:
+		f = cause.Failure{Cause: by} // unless there is a reason for it
+	default:
 		return cause.Failure{Cause: by}
 	}
 	if why := c.g.looks.why(c.r.Context(), c.route); why != cause.OK {

@@ -34,7 +34,7 @@ func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {
 		MaxHeld:    c.g.opt.MaxHeldEnvelope,
 		Compressed: compresses(resp.Header, p),
 		EndStream:  c.translateEndStream,
-		Classify:   classifier(c.out.Operation.Name, protocol.MediaType(h.Get("Content-Type"))),
+		Classify:   c.classifier(protocol.MediaType(h.Get("Content-Type"))),
 	}
 	res := relay.Copy(resp.Body)
 	switch {
@@ -53,6 +53,22 @@ func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {
 		c.out.Err = res.ReadErr
 		c.out.End = c.causeOfEnd(res.ReadErr)
 		c.endStream(p, cause.Failure{Cause: c.out.End, SandboxID: c.target.SandboxID})
+	}
+}
+
+// classifier is [classifier] for this call. The watchdog hears of each keepalive
+// message.
+func (c *dataCall) classifier(contentType string) func([]byte) envelope.Class {
+	classify := classifier(c.out.Operation.Name, contentType)
+	if classify == nil {
+		return nil
+	}
+	return func(message []byte) envelope.Class {
+		class := classify(message)
+		if class == envelope.Keepalive {
+			c.dog.keepalive()
+		}
+		return class
 	}
 }
 

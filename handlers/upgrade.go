@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/websocket"
@@ -25,6 +26,7 @@ func (c *dataCall) tunnel(resp *http.Response) {
 	defer cancel(nil)
 	c.ctx, c.cancel = ctx, cancel
 	c.register()
+	c.dog.stop() // a socket may be silent
 	h := c.w.Header()
 	answerHeaders(h, resp)
 	websocket.Mark(h)
@@ -40,9 +42,12 @@ func (c *dataCall) tunnel(resp *http.Response) {
 	// client's direction would end the request.
 	early, _ := buffered.Peek(buffered.Reader.Buffered())
 	reader := io.MultiReader(bytes.NewReader(early), conn)
-	t := websocket.Tunnel{Client: conn, ClientReader: reader, Upstream: upstream, Why: c.whyClosed}
+	t := websocket.Tunnel{Client: conn, ClientReader: reader, Upstream: upstream, Stall: max(c.g.opt.ClientStall, 0), Why: c.whyClosed}
 	if res := t.Run(ctx); res.ClientErr != nil && !res.Lost {
 		c.out.Err, c.out.End = res.ClientErr, cause.ClientGone
+		if errors.Is(res.ClientErr, os.ErrDeadlineExceeded) {
+			c.out.End = cause.ClientStalled
+		}
 		if by := endedBy(c.ctx); by != cause.OK {
 			c.out.End = by
 		}

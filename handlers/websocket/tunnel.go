@@ -18,6 +18,9 @@ type Tunnel struct {
 	// Upstream is the other side. Its reader has the bytes that came right
 	// behind its handshake.
 	Upstream io.ReadWriteCloser
+	// Stall bounds one write to the client, of at most 32 KiB. Default (0): no
+	// bound.
+	Stall time.Duration
 	// Why is asked once when the upstream has ended without a close frame,
 	// or the context of Run has: with which code and reason is the client's
 	// side closed? The error is the upstream's, io.EOF for a polite end, or
@@ -125,7 +128,13 @@ func (t *tunnel) forward(b []byte) error {
 	if t.stopped {
 		return nil
 	}
+	if t.Stall > 0 {
+		_ = t.Client.SetWriteDeadline(time.Now().Add(t.Stall))
+	}
 	ending := t.ctx.Err() != nil
+	if ending {
+		_ = t.Client.SetWriteDeadline(time.Now().Add(lastWords))
+	}
 	if n := -1; ending {
 		if n = t.down.LastBoundary(b); n >= 0 {
 			b = b[:n]
