@@ -53,7 +53,7 @@ func openSite(t *testing.T, transport harness.Transport, options, site string) (
 
 // atOnce is how many cells run at a time. Most of them wait: for the registry
 // to let go of a sandbox, or for a deadline.
-const atOnce = 48
+const atOnce = 24
 
 // Contract checklist 37, 42 to 47, 55; field reports A01 to A03, A05 to A09,
 // A12, A19.
