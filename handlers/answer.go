@@ -14,7 +14,7 @@ func (c *dataCall) answer(resp *http.Response) {
 		c.fail(f)
 		return
 	}
-	if p, ok := protocol.Framing(resp.Header.Get("Content-Type")); ok && c.proto.Framed() && !hasGRPCStatus(resp.Header) {
+	if p, ok := c.streamed(resp); ok {
 		c.answerStream(resp, p)
 		return
 	}

@@ -18,6 +18,14 @@ var kinds = map[protocol.Protocol]envelope.Kind{
 	protocol.GRPCWebText:   envelope.GRPCWebText,
 }
 
+// streamed reports an answer that is a stream, of the protocol that is returned:
+// to a call of such a protocol, and with a body whose end tells how it went.
+func (c *dataCall) streamed(resp *http.Response) (protocol.Protocol, bool) {
+	p, framed := protocol.Framing(resp.Header.Get("Content-Type"))
+	told := p != protocol.ConnectStream && hasGRPCStatus(resp.Header)
+	return p, framed && c.proto.Framed() && !told && c.r.Method != http.MethodHead
+}
+
 // answerStream relays a stream of protocol p and sees to it that it ends once,
 // in the protocol, and with the true cause.
 func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {

@@ -57,6 +57,7 @@ func TestGRPCIsToldInGRPCWhatIsNoAnswerInIt(t *testing.T) {
 			"another success":        {answerWith(202, contentType, ""), nil, "13", "could not be understood"},
 			"an error of the call":   {answerWith(404, unary, `{"code":"not_found","message":"no such file"}`), nil, "5", "no such file"},
 			"a limit":                {answerWith(429, unary, `{"code":429,"message":"slow down"}`), nil, "8", "slow down"},
+			"no such range":          {answerWith(416, "text/plain", "x"), nil, "3", "not valid"},
 			"a redirect":             {answerWith(307, "", ""), nil, "12", "not offered"},
 			"an unknown call":        {answerWith(404, unary, `{"detail":"Not Found"}`), nil, "12", "not offered"},
 			"a dead sandbox":         {answerWith(503, unary, `{"code":"unavailable","message":"x"}`), routing.ErrGone, "14", "was not found"},

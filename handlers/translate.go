@@ -107,10 +107,10 @@ func (c *dataCall) translateHealth() cause.Failure {
 
 // convertFrameworkError gives FastAPI's own answers the shape of the call.
 func (c *dataCall) convertFrameworkError(status int) (cause.Failure, bool) {
-	switch status {
-	case http.StatusNotFound, http.StatusMethodNotAllowed:
+	switch {
+	case status == http.StatusNotFound, status == http.StatusMethodNotAllowed:
 		return c.notOffered(), true
-	case http.StatusRequestedRangeNotSatisfiable:
+	case status == http.StatusRequestedRangeNotSatisfiable && !c.proto.Framed():
 		return cause.Failure{}, false // no error of the framework's, and no body
 	default:
 		return cause.Failure{Cause: causeOfStatus(status)}, true

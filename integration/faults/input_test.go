@@ -142,6 +142,7 @@ func TestBadInput(t *testing.T) {
 		{"no head", json, raw("\x00\x01\x02\r\n\r\n"), fin, json.gets("", "lost")},
 		{"a chunk without a size", json, raw(json.head() + json.piece(m) + "zz\r\nx\r\n"), fin, json.gets(m, "lost")},
 		{"a chunk of 2^64 bytes", json, raw(json.head() + json.piece(m) + "10000000000000000\r\n"), fin, json.gets(m, "lost")},
+		{"a header of another protocol", json, raw(strings.Replace(json.head(), "\r\n", "\r\nGrpc-Status: 0\r\n", 1) + json.piece(m)), fin, json.gets(m, "lost")},
 		{"an empty answer of known length", json, raw("HTTP/1.1 200 OK\r\nContent-Type: application/connect+json\r\nContent-Length: 0\r\n\r\n"), fin, json.gets("", "early")},
 
 		{"trailers without a status", grpc, raw(grpc.head() + grpc.piece(grpc.first) + "0\r\nX-Own: x\r\n\r\n"), fin, grpc.gets(grpc.first, "early")},

@@ -53,7 +53,7 @@ func openSite(t *testing.T, transport harness.Transport, options, site string) (
 
 // atOnce is how many cells run at a time. Most of them wait: for the registry
 // to let go of a sandbox, or for a deadline.
-const atOnce = 24
+const atOnce = 32
 
 // Contract checklist 37, 42 to 47, 55; field reports A01 to A03, A05 to A09,
 // A12, A19.
@@ -139,6 +139,10 @@ func (c *cell) play(conn *net.TCPConn) bool {
 		c.cluster.say(c.sandbox, gone)
 	case resetP:
 		c.cluster.say(c.sandbox, paused)
+	case fin, clean:
+		// So that the search for the cause is over at once. That it also is
+		// when the sandbox just stays is seen with RST.
+		c.cluster.say(c.sandbox, again)
 	}
 	switch c.fault {
 	case reset, resetG, resetP:
@@ -166,7 +170,7 @@ func (c *cell) run(t *testing.T, send client) {
 	c.cluster.add(c.sandbox, c.play)
 	var header [][2]string
 	if c.fault == silence {
-		header = append(header, [2]string{"Connect-Timeout-Ms", "1000"})
+		header = append(header, [2]string{"Connect-Timeout-Ms", "2000"})
 	}
 	silent, left := c.cluster.silent(c.sandbox)
 	request := c.call(c.sandbox, header...)

@@ -21,6 +21,8 @@ const (
 	running record = "running"
 	paused  record = "paused"
 	gone    record = "gone"
+	// again: running, in another life than before.
+	again record = "again"
 )
 
 // play answers one request of a sandbox, to the byte. It may do to the
@@ -170,6 +172,8 @@ func (k *cluster) serveAdmin(c *net.TCPConn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 		case now == running || now == paused:
 			answer(c, 200, fmt.Sprintf(`{"sandboxID":%q,"state":%q,"startedAt":"2026-01-01T00:00:00Z"}`, id, now))
+		case now == again:
+			answer(c, 200, fmt.Sprintf(`{"sandboxID":%q,"state":"running","startedAt":"2026-02-02T00:00:00Z"}`, id))
 		default:
 			answer(c, 404, `{"code":404,"message":"not found"}`)
 		}
