@@ -47,6 +47,20 @@ func (b *buffer) fill(src io.Reader, most int) (n int, err error) {
 	return n, err
 }
 
+// fillMore reads once more into the room that is left, if there is any.
+func (b *buffer) fillMore(src io.Reader) (n int, err error) {
+	if b.chunk == nil && len(b.b) == waitSize {
+		b.chunk = chunks.Get().(*[]byte)
+		b.move(*b.chunk)
+	}
+	if b.end == len(b.b) {
+		return 0, nil
+	}
+	n, err = src.Read(b.b[b.end:])
+	b.end += n
+	return n, err
+}
+
 // move puts what is there to the front of another buffer, or of its own.
 func (b *buffer) move(to []byte) {
 	b.end = copy(to, b.b[b.start:b.end])

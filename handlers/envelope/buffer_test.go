@@ -102,3 +102,57 @@ func TestAPlainBodyWaitsInASmallBuffer(t *testing.T) {
 	})
 	_, _ = CopyPlain(io.Discard, func() error { return nil }, src, nil)
 }
+
+// ready is a source that knows what it has.
+type ready struct {
+	pieces [][]byte
+	reads  int
+}
+
+func (r *ready) Buffered() (n int) {
+	for _, p := range r.pieces {
+		n += len(p)
+	}
+	return n
+}
+
+func (r *ready) Read(p []byte) (int, error) {
+	r.reads++
+	if len(r.pieces) == 0 {
+		return 0, errReset
+	}
+	n := copy(p, r.pieces[0])
+	if r.pieces[0] = r.pieces[0][n:]; len(r.pieces[0]) == 0 {
+		r.pieces = r.pieces[1:]
+	}
+	return n, nil
+}
+
+func TestWhatIsReadyIsOneBatch(t *testing.T) {
+	src := &ready{}
+	for range 200 {
+		src.pieces = append(src.pieces, message(strings.Repeat("x", 95)))
+	}
+	all := bytes.Join(src.pieces, nil)
+	var dst bytes.Buffer
+	writes := 0
+	r := Relay{Dst: writerFunc(func(p []byte) (int, error) {
+		writes++
+		return dst.Write(p)
+	}), Flush: func() error { return nil }, MaxHeld: 64 << 10}
+	if res := r.Copy(src); !bytes.Equal(dst.Bytes(), all) || writes != 1 || res.Messages != 200 {
+		t.Fatalf("%d writes of %d bytes, %+v", writes, dst.Len(), res)
+	}
+}
+
+// Less than the frame of an HTTP chunk may be all that has come for a while.
+func TestABatchDoesNotWaitForTheRestOfAChunk(t *testing.T) {
+	src := &ready{pieces: [][]byte{message("one"), bytes.Repeat([]byte{0}, enough-1)}}
+	r := Relay{Dst: writerFunc(func(p []byte) (int, error) {
+		if src.reads != 1 {
+			t.Errorf("%d reads before the first message is sent", src.reads)
+		}
+		return 0, errReset
+	}), Flush: func() error { return nil }, MaxHeld: 64}
+	r.Copy(src)
+}

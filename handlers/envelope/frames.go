@@ -71,6 +71,7 @@ type follower interface {
 type frames struct {
 	rules
 	src       io.Reader
+	ahead     aheadReader // src, if it is one
 	follow    follower
 	text      *text // follow, for GRPCWebText
 	most      int   // bytes held at most
@@ -87,8 +88,18 @@ type frames struct {
 	res Result
 }
 
+// aheadReader is a source that knows how many bytes it has ready. They are
+// relayed in one batch.
+type aheadReader interface{ Buffered() int }
+
+// enough is how many bytes of a connection must be ready before a batch waits
+// for the next read, in bytes: more than the frame of an HTTP chunk, so that
+// the read finds some of the body and does not wait for it.
+const enough = 64
+
 func newFrames(src io.Reader, r rules) *frames {
 	f := &frames{rules: r, src: src, most: r.maxHeld + PrefixSize}
+	f.ahead, _ = src.(aheadReader)
 	s := scanner{kind: r.kind, compressed: r.compressed, max: int64(r.maxHeld)}
 	if r.kind == GRPCWebText {
 		f.text = &text{scanner: s, collect: r.classify != nil}
@@ -133,6 +144,10 @@ func (f *frames) read() {
 	f.safe -= f.buffer.start
 	f.pos -= f.buffer.start
 	n, err := f.buffer.fill(f.src, f.most)
+	for more := n; err == nil && more > 0 && f.ahead != nil && f.ahead.Buffered() >= enough; {
+		more, err = f.buffer.fillMore(f.src)
+		n += more
+	}
 	f.safe += f.buffer.start
 	f.pos += f.buffer.start
 	if n > 0 {
