@@ -179,7 +179,9 @@ func stockSite(t *testing.T, transport harness.Transport, upstreams ...string) *
 		lb_retries 1
 		fail_duration 10s
 		request_buffers 64KiB
-		transport e2b
+		transport e2b {
+			keepalive off # the upstream closes its connections unannounced
+		}
 	}
 }
 `, strings.Join(upstreams, " ")), transport)
