@@ -47,17 +47,34 @@ func (b *buffer) fill(src io.Reader, most int) (n int, err error) {
 	return n, err
 }
 
-// fillMore reads once more into the room that is left, if there is any.
-func (b *buffer) fillMore(src io.Reader) (n int, err error) {
-	if b.chunk == nil && len(b.b) == waitSize {
-		b.chunk = chunks.Get().(*[]byte)
-		b.move(*b.chunk)
+// aheadReader is a source that knows how many bytes it has ready. They are
+// relayed in one batch.
+type aheadReader interface{ Buffered() int }
+
+// enough is how many bytes of a connection must be ready before a batch waits
+// for the next read, in bytes: more than the frame of an HTTP chunk, so that
+// the read finds some of the body and does not wait for it.
+const enough = 64
+
+// fillReady reads what the source has ready into the room that is left. ahead
+// is the source, or nil when it does not know what it has.
+func (b *buffer) fillReady(src io.Reader, ahead aheadReader) (n int, err error) {
+	for ahead != nil && err == nil && ahead.Buffered() >= enough {
+		if b.chunk == nil && len(b.b) == waitSize {
+			b.chunk = chunks.Get().(*[]byte)
+			b.move(*b.chunk)
+		}
+		if b.end == len(b.b) {
+			break
+		}
+		var more int
+		more, err = src.Read(b.b[b.end:])
+		b.end += more
+		n += more
+		if more == 0 {
+			break
+		}
 	}
-	if b.end == len(b.b) {
-		return 0, nil
-	}
-	n, err = src.Read(b.b[b.end:])
-	b.end += n
 	return n, err
 }
 

@@ -145,6 +145,19 @@ func TestWhatIsReadyIsOneBatch(t *testing.T) {
 	}
 }
 
+func TestWhatIsReadyOfAPlainBodyIsOneBatch(t *testing.T) {
+	src := &ready{}
+	for range 200 {
+		src.pieces = append(src.pieces, []byte("data: 0123456789\n\n"))
+	}
+	all := bytes.Join(src.pieces, nil)
+	var dst bytes.Buffer
+	flushes := 0
+	if readErr, _ := CopyPlain(&dst, func() error { flushes++; return nil }, src, nil); readErr != errReset || !bytes.Equal(dst.Bytes(), all) || flushes > 5 {
+		t.Fatalf("%v, %d flushes of %d bytes", readErr, flushes, dst.Len())
+	}
+}
+
 // Less than the frame of an HTTP chunk may be all that has come for a while.
 func TestABatchDoesNotWaitForTheRestOfAChunk(t *testing.T) {
 	src := &ready{pieces: [][]byte{message("one"), bytes.Repeat([]byte{0}, enough-1)}}

@@ -88,15 +88,6 @@ type frames struct {
 	res Result
 }
 
-// aheadReader is a source that knows how many bytes it has ready. They are
-// relayed in one batch.
-type aheadReader interface{ Buffered() int }
-
-// enough is how many bytes of a connection must be ready before a batch waits
-// for the next read, in bytes: more than the frame of an HTTP chunk, so that
-// the read finds some of the body and does not wait for it.
-const enough = 64
-
 func newFrames(src io.Reader, r rules) *frames {
 	f := &frames{rules: r, src: src, most: r.maxHeld + PrefixSize}
 	f.ahead, _ = src.(aheadReader)
@@ -144,8 +135,9 @@ func (f *frames) read() {
 	f.safe -= f.buffer.start
 	f.pos -= f.buffer.start
 	n, err := f.buffer.fill(f.src, f.most)
-	for more := n; err == nil && more > 0 && f.ahead != nil && f.ahead.Buffered() >= enough; {
-		more, err = f.buffer.fillMore(f.src)
+	if err == nil {
+		var more int
+		more, err = f.buffer.fillReady(f.src, f.ahead)
 		n += more
 	}
 	f.safe += f.buffer.start

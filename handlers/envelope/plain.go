@@ -17,10 +17,16 @@ import (
 func CopyPlain(dst io.Writer, flush func() error, src io.Reader, pulse *Pulse) (readErr, writeErr error) {
 	var b buffer
 	defer b.drop()
+	ahead, _ := src.(aheadReader)
 	for {
 		b.makeReady(flush != nil)
 		n, err := src.Read(b.b)
 		b.end = n
+		if err == nil {
+			var more int
+			more, err = b.fillReady(src, ahead)
+			n += more
+		}
 		if n > 0 {
 			pulse.read()
 			if err := send(dst, flush, b.b[:n], pulse); err != nil {
