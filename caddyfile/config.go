@@ -57,6 +57,19 @@ type Config struct {
 	// bytes, that is read whole before the request is sent on. Default: 64 KiB.
 	BufferBody int64 `json:"buffer_body,omitempty"`
 
+	// UpstreamIdle is how long a sandbox may send nothing while it is its turn.
+	// A stream may always miss one of the keepalive messages that its client
+	// asked for; the SDKs ask for one every 50s, so that less than 2m5s makes no
+	// difference to them. A negative value means for ever. Default: a stream
+	// that has sent a keepalive message may miss two of them, everything else
+	// may be silent for ever.
+	UpstreamIdle caddy.Duration `json:"upstream_idle,omitempty"`
+
+	// ClientStall is how long a client may take nothing of an answer before it
+	// is dropped. One that reads slowly is held back and never dropped; it must
+	// take 32 KiB in this time. A negative value means for ever. Default: 5m.
+	ClientStall caddy.Duration `json:"client_stall,omitempty"`
+
 	// MaxControlBody is the longest control-plane request body, in bytes.
 	// Longer ones are answered with 413. Default: 1 MiB.
 	MaxControlBody int64 `json:"max_control_body,omitempty"`

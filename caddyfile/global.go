@@ -28,6 +28,8 @@ const RegistryNamespace = "e2b.registries"
 //	    max_held_envelope <size>
 //	    buffer_body       <size>
 //	    max_control_body  <size>
+//	    upstream_idle     <duration>|off
+//	    client_stall      <duration>|off
 //	    default_lifetime  <duration>
 //	}
 //
@@ -64,11 +66,15 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 			return size(d, &c.BufferBody)
 		case "max_control_body":
 			return size(d, &c.MaxControlBody)
+		case "upstream_idle":
+			return durationOrOff(d, &c.UpstreamIdle)
+		case "client_stall":
+			return durationOrOff(d, &c.ClientStall)
 		case "default_lifetime":
 			return wholeSeconds(d, &c.DefaultLifetime)
 		default:
 			return unknown(d, option, "cluster", "registry", "cache", "dial_timeout", "idle_timeout",
-				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "default_lifetime")
+				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime")
 		}
 	}, "cluster")
 	if err != nil {

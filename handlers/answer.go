@@ -93,6 +93,9 @@ func (c *dataCall) cut(err error) {
 
 func (c *dataCall) clientGone(err error) {
 	c.out.End = cause.ClientGone
+	if c.dog.stalled.Load() {
+		c.out.End = cause.ClientStalled
+	}
 	c.out.Err = err
 	c.out.Abort = true
 }

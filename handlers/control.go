@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
@@ -39,6 +40,9 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
 	defer cancel()
+	if op.Name == killCall || op.Name == pauseCall {
+		defer g.looks.begin(op.SandboxID)()
+	}
 
 	var resp *http.Response
 	for _, cluster := range g.candidates(ctx, op) {
@@ -139,6 +143,10 @@ func (g *Gateway) answerControl(w http.ResponseWriter, r *http.Request, resp *ht
 		return refuse(w, r, out, f)
 	}
 	answerHeaders(w.Header(), resp)
+	if !more && len(head) > 0 {
+		// All of it is here: it arrives in one piece, whatever it came in.
+		w.Header().Set("Content-Length", strconv.Itoa(len(head)))
+	}
 	if resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout {
 		// Newest Python would repeat it, even a create.
 		w.Header().Set("Should-Retry", "false")
@@ -167,13 +175,20 @@ func (g *Gateway) learn(op routing.Operation, status int, head []byte) {
 			// The id may have been asked for before it existed.
 			g.opt.Routes.Invalidate(created.SandboxID)
 		}
-	case op.Name == "Sandbox.kill" && status == http.StatusNoContent:
+	case op.Name == killCall && status == http.StatusNoContent:
 		g.opt.Routes.Forget(op.SandboxID, "")
-		g.streams.end(op.SandboxID, cause.SandboxGone)
+		g.became(op.SandboxID, cause.SandboxGone)
 	case op.ChangesState && status < 300:
 		g.opt.Routes.Invalidate(op.SandboxID)
-		if op.Name == "Sandbox.pause" {
-			g.streams.end(op.SandboxID, cause.SandboxPaused)
+		if op.Name == pauseCall {
+			g.became(op.SandboxID, cause.SandboxPaused)
 		}
 	}
+}
+
+// became ends the streams of a sandbox that a call through this gateway has
+// ended.
+func (g *Gateway) became(sandboxID string, why cause.Cause) {
+	g.looks.settle(sandboxID, why)
+	g.streams.end(sandboxID, why)
 }

@@ -64,9 +64,10 @@ func unknownOutcome(c cause.Cause) cause.Failure {
 }
 
 // hideInternals replaces the text of an error that names something internal.
-// Below 500 the text speaks of what the client sent.
+// Below 500 the text speaks of what the client sent, and a refusal is written
+// for the client: newer SDKs show its text and know it by its error_code.
 func hideInternals(body []byte, status int) (cause.Failure, bool) {
-	if status < 500 || !internals.Match(body) {
+	if status < 500 || !internals.Match(body) || isRefusedPause(body) {
 		return cause.Failure{}, false
 	}
 	f := unknownOutcome(cause.UpstreamInvalid)
@@ -85,6 +86,15 @@ func e2bShaped(body []byte, status int) bool {
 		Message *string `json:"message"`
 	}
 	return json.Unmarshal(body, &e) == nil && e.Code != nil && *e.Code == status && e.Message != nil
+}
+
+// isRefusedPause reports the answer to a pause that was not carried out (E2B
+// API, Error.error_code). The gateway passes it on and never makes one.
+func isRefusedPause(body []byte) bool {
+	var e struct {
+		ErrorCode any `json:"error_code"`
+	}
+	return json.Unmarshal(body, &e) == nil && e.ErrorCode == "sandbox_pause_refused"
 }
 
 // longFailure is how a failure envelope begins.

@@ -24,6 +24,7 @@ type dataCall struct {
 	cluster *routing.Cluster
 	proto   protocol.Protocol
 	body    *streamedBody   // nil when the body was read first
+	dog     *watchdog       // w is it, too
 	ctx     context.Context // of the request that was sent on
 	// answered: the head of an answer was written.
 	answered bool
@@ -45,10 +46,11 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 		return refuse(w, r, out, cause.Failure{Cause: c, SandboxID: target.SandboxID})
 	}
 	c := &dataCall{
-		g: g, w: w, r: r, control: http.NewResponseController(w),
+		g: g, r: r,
 		target: target, route: route, cluster: g.clusters[route.Cluster],
 		proto: protocolOf(r, out.Operation), out: out,
 	}
+	c.guard(w)
 	c.out.Cluster = route.Cluster
 	if c.cluster == nil {
 		c.out.Err = errUnknownCluster
@@ -57,6 +59,22 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 	}
 	c.serve()
 	return c.out
+}
+
+// guard puts a watchdog between the call and its client.
+func (c *dataCall) guard(w http.ResponseWriter) {
+	c.dog = &watchdog{
+		ResponseWriter: w,
+		control:        http.NewResponseController(w),
+		idle:           max(c.g.opt.UpstreamIdle, 0),
+		stall:          c.g.opt.ClientStall,
+		waiting:        func() bool { return c.body == nil || c.body.whole.Load() },
+	}
+	if c.proto == protocol.ConnectStream {
+		c.dog.idle, c.dog.alive = idleLimits(c.g.opt.UpstreamIdle, keepaliveInterval(c.r.Header))
+	}
+	c.w = c.dog
+	c.control = http.NewResponseController(c.dog)
 }
 
 var errUnknownCluster = errors.New("the route names a cluster that is not configured")
@@ -79,6 +97,8 @@ func causeOfLookup(ctx context.Context, route *routing.Route, err error) cause.C
 		return cause.OK
 	case routing.StatePaused:
 		return cause.SandboxPaused
+	case routing.StateExpired:
+		return cause.SandboxExpired
 	case routing.StateStarting:
 		return cause.SandboxStarting
 	case routing.StateDeleted:
@@ -107,6 +127,10 @@ func (c *dataCall) serve() {
 		return
 	}
 	defer resp.Body.Close()
+	if resp.ContentLength < 0 || resp.ContentLength > maxWrite {
+		c.dog.watch()
+	}
+	resp.Body = c.dog.listen(resp.Body)
 	c.answer(resp)
 }
 
@@ -188,6 +212,9 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 			c.body.finish(c.control)
 		}
 	}
+	if c.dog.idle > 0 {
+		c.dog.watch() // the wait for the answer, too
+	}
 	return req, done, nil
 }
 
@@ -195,6 +222,7 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 // the sandbox of a stream is ended through this gateway.
 func (c *dataCall) bound(cancel context.CancelCauseFunc) (done func()) {
 	remove, stop := func() {}, func() bool { return true }
+	c.dog.giveUp = cancel
 	if c.proto == protocol.ConnectStream {
 		remove = c.g.streams.add(&running{c.route, cancel})
 	}
@@ -202,6 +230,7 @@ func (c *dataCall) bound(cancel context.CancelCauseFunc) (done func()) {
 		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
 	}
 	return func() {
+		c.dog.stop()
 		stop()
 		remove()
 		cancel(nil)
@@ -261,7 +290,7 @@ func (c *dataCall) failedToSend(err error) {
 	case c.r.Context().Err() != nil:
 		c.fail(cause.Failure{Cause: cause.ClientGone})
 	case endedBy(c.ctx) != cause.OK:
-		c.fail(cause.Failure{Cause: endedBy(c.ctx)})
+		c.fail(c.explain(cause.Failure{}))
 	case c.body != nil && c.body.failed.Load() != nil:
 		c.fail(causeOfBody(c.r, *c.body.failed.Load()))
 	case errors.As(err, &dial):
@@ -283,7 +312,7 @@ func (c *dataCall) failedToDial(err error) {
 		c.g.opt.Routes.Invalidate(c.target.SandboxID)
 	}
 	switch now := c.lookAgain(); now {
-	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
+	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
 		c.fail(cause.Failure{Cause: now})
 	default:
 		c.fail(cause.Failure{Cause: cause.PortClosed, Port: c.target.Port})
@@ -294,7 +323,11 @@ func (c *dataCall) failedToDial(err error) {
 // can be found out, and f otherwise. That the sandbox is starting is no
 // explanation: it says that nothing was done.
 func (c *dataCall) explain(f cause.Failure) cause.Failure {
-	if by := endedBy(c.ctx); by != cause.OK {
+	switch by := endedBy(c.ctx); by {
+	case cause.OK:
+	case cause.UpstreamIdle:
+		f = cause.Failure{Cause: by} // unless there is a reason for it
+	default:
 		return cause.Failure{Cause: by}
 	}
 	if why := c.g.looks.why(c.r.Context(), c.route); why != cause.OK {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -154,27 +155,74 @@ func TestAKillOrPauseThroughTheGatewayEndsTheStreams(t *testing.T) {
 	}
 }
 
-// ROCK evicts a record some time after it has stopped the container, and it
-// evicts that of a paused sandbox too.
+// ROCK changes a record some time after it has stopped the container.
 func TestTheCauseIsFoundWhenTheRecordGoesLater(t *testing.T) {
 	for name, tc := range map[string]struct {
-		admin http.HandlerFunc
-		want  string
+		state routing.State
+		err   error
+		code  string
+		end   cause.Cause
 	}{
-		"killed":                       {answerWith(404, unary, `{"code":404,"message":"no"}`), "unavailable"},
-		"paused":                       {answerWith(200, unary, `{"sandboxID":"sbx-1","state":"paused"}`), "failed_precondition"},
-		"the admin role is of no help": {answerWith(500, "text/html", ""), "unavailable"},
+		"killed":  {0, routing.ErrGone, "unavailable", cause.SandboxGone},
+		"expired": {routing.StateExpired, nil, "unavailable", cause.SandboxExpired},
+		"paused":  {routing.StatePaused, nil, "failed_precondition", cause.SandboxPaused},
 	} {
 		t.Run(name, func(t *testing.T) {
 			g := newRig(t, func(o *Options) { o.LookBound = 5 * time.Second })
-			g.admin = tc.admin
 			g.proxy = func(w http.ResponseWriter, _ *http.Request) {
-				time.AfterFunc(300*time.Millisecond, func() { g.registry.say(0, routing.ErrGone) })
+				time.AfterFunc(300*time.Millisecond, func() { g.registry.say(tc.state, tc.err) })
 				w.Header().Set("Content-Type", stream)
 				reset(w, frame(0, "{}"))
 			}
-			if code, _ := g.call(t, "POST", start, stream, "").endError(t); code != tc.want {
+			if code, _ := g.call(t, "POST", start, stream, "").endError(t); code != tc.code {
 				t.Errorf("%s", code)
+			}
+			g.wantEnd(t, tc.end)
+		})
+	}
+}
+
+// ROCK stops the container at once and answers when Docker has removed it. Until
+// then the sandbox is still registered.
+func TestAStreamThatDiesDuringAKillOrPauseWaitsForIt(t *testing.T) {
+	for name, tc := range map[string]struct {
+		method, path string
+		status       int
+		answer, code string
+	}{
+		"kill":                    {"DELETE", "/sandboxes/sbx-1", 204, "", "unavailable"},
+		"pause":                   {"POST", "/sandboxes/sbx-1/pause", 200, `{"forced":false}`, "failed_precondition"},
+		"a pause that is refused": {"POST", "/sandboxes/sbx-1/pause", 503, `{"code":503,"message":"no","error_code":"sandbox_pause_refused"}`, "aborted"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, func(o *Options) { o.LookBound = 150 * time.Millisecond })
+			stopped := make(chan struct{})
+			g.admin = func(w http.ResponseWriter, r *http.Request) {
+				close(stopped)
+				<-time.After(600 * time.Millisecond)
+				answerWith(tc.status, unary, tc.answer)(w, r)
+			}
+			g.proxy = func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", stream)
+				w.(http.Flusher).Flush()
+				<-stopped
+				reset(w, frame(0, "{}"))
+			}
+			answered := make(chan reply)
+			go func() { answered <- g.call(t, "POST", start, stream, "") }()
+			for g.upstreamHits.Load() == 0 {
+				runtime.Gosched()
+			}
+			if r := g.send(t, tc.method, tc.path, unary, "{}"); r.status != tc.status {
+				t.Fatalf("%d %s", r.status, r.body)
+			}
+			if code, text := (<-answered).endError(t); code != tc.code {
+				t.Errorf("%s: %s", code, text)
+			}
+			g.gateway.looks.mu.Lock()
+			defer g.gateway.looks.mu.Unlock()
+			if n := len(g.gateway.looks.ending); n != 0 {
+				t.Errorf("%d calls are still taken to be under way", n)
 			}
 		})
 	}

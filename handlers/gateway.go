@@ -43,6 +43,16 @@ type Options struct {
 	// LookBound bounds the search for the reason why a connection to a
 	// sandbox was lost. The call is held for as long. Default: 1s.
 	LookBound time.Duration
+	// UpstreamIdle is how long a sandbox may be silent while it is its turn,
+	// for every call of the data plane; never less than 2.5 of the keepalive
+	// intervals that a stream's client asked for. Negative: for ever. Default: a
+	// stream may be silent for ever until its first keepalive message; from
+	// then on for three of the intervals.
+	UpstreamIdle time.Duration
+	// ClientStall is how long a client may take nothing of an answer before it
+	// is dropped: it must take 32 KiB within that time, or all there is.
+	// Negative: for ever. Default: 5m.
+	ClientStall time.Duration
 }
 
 // Gateway serves both planes.
@@ -76,6 +86,9 @@ func New(opt Options) *Gateway {
 	}
 	if opt.LookBound == 0 {
 		opt.LookBound = time.Second
+	}
+	if opt.ClientStall == 0 {
+		opt.ClientStall = 5 * time.Minute
 	}
 	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}}
 	g.looks.g = g

@@ -79,6 +79,8 @@ func refuse(w http.ResponseWriter, r *http.Request, out Outcome, f cause.Failure
 const (
 	healthCall = "health"
 	filesCall  = "files"
+	killCall   = "Sandbox.kill"
+	pauseCall  = "Sandbox.pause"
 )
 
 // protocolOf is the protocol in which a failure of the call must be told. Only

@@ -88,7 +88,7 @@ func (c *dataCall) translateHealth() cause.Failure {
 	switch now := c.lookAgain(); now {
 	case cause.OK:
 		return cause.Failure{Cause: cause.UpstreamUnavailable}
-	case cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
+	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
 		return cause.Failure{Cause: now}
 	default:
 		return cause.Failure{Cause: cause.RegistryUnavailable}
@@ -135,7 +135,7 @@ func claimsUnreachable(status int, e upstreamError) bool {
 func (c *dataCall) checkClaim(e upstreamError, messages int64) cause.Failure {
 	refused := messages == 0 && strings.Contains(e.Message, notRunning)
 	switch now := c.lookAgain(); {
-	case now == cause.SandboxGone, now == cause.SandboxPaused, now == cause.ClientGone:
+	case now == cause.SandboxGone, now == cause.SandboxExpired, now == cause.SandboxPaused, now == cause.ClientGone:
 		return cause.Failure{Cause: now}
 	case now == cause.SandboxStarting && refused:
 		return cause.Failure{Cause: now}

@@ -58,6 +58,8 @@ func build(a *App) (_ *live, err error) {
 		BufferBody:      a.BufferBody,
 		MaxHeldEnvelope: int(a.MaxHeldEnvelope),
 		DefaultLifetime: time.Duration(a.DefaultLifetime),
+		UpstreamIdle:    time.Duration(a.UpstreamIdle),
+		ClientStall:     time.Duration(a.ClientStall),
 	})
 	return l, nil
 }
@@ -102,16 +104,16 @@ func (l *live) leaseRoutes(a *App, client handlers.Upstream, clientIDs []string,
 	options := []any{"routes", a.Cache}
 	for i, registry := range a.registries {
 		options = append(options, clusters[i].Name, registry.CaddyModule().ID, registry)
-		alone, ok := registry.(standalone)
-		if !ok {
+		if _, ok := registry.(standalone); !ok {
 			options = append(options, clientIDs, adminIDs[i])
-			continue
 		}
-		files, err := alone.files()
-		if err != nil {
-			return nil, fmt.Errorf("cluster %q: %w", clusters[i].Name, err)
+		if made, ok := registry.(withFiles); ok {
+			files, err := made.files()
+			if err != nil {
+				return nil, fmt.Errorf("cluster %q: %w", clusters[i].Name, err)
+			}
+			options = append(options, files)
 		}
-		options = append(options, files)
 	}
 	k, err := key(options...)
 	if err != nil {

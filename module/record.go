@@ -44,8 +44,8 @@ func (h *Handler) complain(r *http.Request, out *handlers.Outcome) {
 	switch out.End {
 	case cause.OK, cause.ClientGone:
 		return
-	case cause.BadRequest, cause.TooLarge, cause.NoSuchRoute, cause.Reserved, cause.NotOffered, cause.Unauthenticated,
-		cause.SandboxGone, cause.SandboxPaused, cause.SandboxStarting:
+	case cause.ClientStalled, cause.BadRequest, cause.TooLarge, cause.NoSuchRoute, cause.Reserved, cause.NotOffered, cause.Unauthenticated,
+		cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStarting:
 		level = zapcore.InfoLevel
 	case cause.Internal:
 		level = zapcore.ErrorLevel

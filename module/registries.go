@@ -63,8 +63,9 @@ func (r *RedisRegistry) Registry(env Environment) (routing.Registry, error) {
 			CreateTime:  r.Fields["create_time"],
 			StartTime:   r.Fields["start_time"],
 		},
-		Watch:  r.Watch,
-		Logger: env.Logger,
+		Watch:   r.Watch,
+		Evicted: control.New(handlers.RoleClient{Role: env.Admin, Upstream: env.Upstream}.Get).Lookup,
+		Logger:  env.Logger,
 	}
 	if s := r.Sentinel; s != nil {
 		config.Sentinel = &redis.Sentinel{Master: s.Master, Username: s.Username, Password: s.Password}
@@ -122,7 +123,7 @@ func (s *StaticRegistry) Registry(Environment) (routing.Registry, error) {
 	return static.New(sandboxes)
 }
 
-func (*StaticRegistry) files() ([]string, error) { return nil, nil }
+func (*StaticRegistry) standalone() {}
 
 var (
 	_ RegistryModule        = (*RedisRegistry)(nil)

@@ -37,8 +37,11 @@ type Environment struct {
 }
 
 // standalone is a registry that does not use the Admin and Upstream of its
-// environment, so that it and its cache survive when these change. files are
-// the contents of the files it is made from.
-type standalone interface {
+// environment, so that it and its cache survive when these change.
+type standalone interface{ standalone() }
+
+// withFiles is a registry that is made from files, among other things. files
+// are their contents.
+type withFiles interface {
 	files() ([]string, error)
 }

@@ -20,6 +20,9 @@ const (
 	StateRunning
 	// StatePaused: ROCK "stopped", "archiving" and "archived".
 	StatePaused
+	// StateExpired: it was stopped when its time ran out. To E2B's clients it
+	// is gone: nothing of their API brings it back.
+	StateExpired
 	// StateDeleted: ROCK "deleted". The record says itself that it is gone.
 	StateDeleted
 )
@@ -33,6 +36,8 @@ func (s State) String() string {
 		return "running"
 	case StatePaused:
 		return "paused"
+	case StateExpired:
+		return "expired"
 	case StateDeleted:
 		return "deleted"
 	default:

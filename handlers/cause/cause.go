@@ -26,8 +26,14 @@ const (
 	OK Cause = iota
 	// ClientGone: the client left first. Nobody is there to be told.
 	ClientGone
+	// ClientStalled: the client took nothing for too long and was dropped.
+	// It does not read what it could be told.
+	ClientStalled
 	// SandboxGone: the registry was asked and says there is no such sandbox.
 	SandboxGone
+	// SandboxExpired: it was stopped because its time ran out, which to E2B's
+	// clients is the same as gone.
+	SandboxExpired
 	// SandboxPaused: the registry says it is stopped or archived.
 	SandboxPaused
 	// SandboxStarting: the registry says it is not running yet.
@@ -104,11 +110,14 @@ type row struct {
 }
 
 var table = [causes]row{
-	OK:         {name: "ok"},
-	ClientGone: {name: "client_gone"},
+	OK:            {name: "ok"},
+	ClientGone:    {name: "client_gone"},
+	ClientStalled: {name: "client_stalled"},
 
 	SandboxGone: {"sandbox_gone", "unavailable", 502, 0, 0,
 		"The sandbox %s was not found: it was killed, it expired, or it never existed", ""},
+	SandboxExpired: {"sandbox_expired", "unavailable", 502, 0, 0,
+		"The sandbox %s was not found: its time ran out and it was stopped", ""},
 	SandboxPaused: {"sandbox_paused", "failed_precondition", 400, 502, 0,
 		"The sandbox %s is paused; it must be resumed before it can be used",
 		"The sandbox %s was not found running: it is paused"},
@@ -168,7 +177,7 @@ func (c Cause) String() string {
 	return table[c].name
 }
 
-// Code is the Connect code, "" for OK and ClientGone.
+// Code is the Connect code, "" for what no client is told.
 func (c Cause) Code() string { return table[c].code }
 
 // Status is the HTTP status where the protocol uses one.

@@ -41,20 +41,23 @@ func TestEveryCauseHasAWholeRowAndItsOwnName(t *testing.T) {
 // The SDKs throw a sandbox away on 502 and on unavailable.
 func TestOnlyGoneIsCalledGone(t *testing.T) {
 	for _, c := range every() {
-		if (c.Code() == "unavailable") != (c == SandboxGone) {
+		gone := c == SandboxGone || c == SandboxExpired
+		if (c.Code() == "unavailable") != gone {
 			t.Errorf("%v has code %s", c, c.Code())
 		}
 		// The exception is E2B's own: newer SDKs look for "port is not open".
-		if c.Status() == 502 && c != SandboxGone && !strings.Contains((Failure{Cause: c}).Text(), "port is not open") {
+		if c.Status() == 502 && !gone && !strings.Contains((Failure{Cause: c}).Text(), "port is not open") {
 			t.Errorf("%v has status 502", c)
 		}
-		notRunning := c == SandboxGone || c == SandboxPaused || c == SandboxStarting
+		notRunning := gone || c == SandboxPaused || c == SandboxStarting
 		if (c.HealthStatus() == 502) != notRunning {
 			t.Errorf("%v has health status %d", c, c.HealthStatus())
 		}
 	}
-	if text := (Failure{Cause: SandboxGone, SandboxID: "x"}).Text(); !strings.Contains(text, "was not found") {
-		t.Errorf("newer SDKs look for %q in %q", "was not found", text)
+	for _, c := range []Cause{SandboxGone, SandboxExpired} {
+		if text := (Failure{Cause: c, SandboxID: "x"}).Text(); !strings.Contains(text, "was not found") {
+			t.Errorf("newer SDKs look for %q in %q", "was not found", text)
+		}
 	}
 	for _, c := range every() {
 		w := httptest.NewRecorder()

@@ -31,7 +31,9 @@ type Config struct {
 	MaxIdlePerLifecycle int
 	// MaxIdle is how many unused connections are kept in all. Default: 8192.
 	MaxIdle int
-	// KeepAlive is the interval of TCP keepalive probes. Default: 15s.
+	// KeepAlive is the interval of TCP keepalive probes. A peer that answers
+	// none of three is dead, and so is one that acknowledges nothing of what
+	// was sent for as long as that takes, 4 intervals. Default: 15s.
 	KeepAlive time.Duration
 	// TLS is used for https upstreams. Default: the system's roots.
 	TLS *tls.Config
@@ -61,7 +63,15 @@ func New(c Config) *Transport {
 		tls:         c.TLS,
 	}
 	keepAlive := or(c.KeepAlive, 15*time.Second)
-	t.dialer = net.Dialer{KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: 3}}
+	t.dialer = net.Dialer{
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: probes},
+		Control: func(_, _ string, c syscall.RawConn) (err error) {
+			if ctlErr := c.Control(func(fd uintptr) { err = setUserTimeout(fd, (1+probes)*keepAlive) }); ctlErr != nil {
+				return ctlErr
+			}
+			return err
+		},
+	}
 	t.t = &http.Transport{
 		Proxy:               nil,
 		DialContext:         t.dial,
@@ -92,6 +102,9 @@ func or[T comparable](v, def T) T {
 	}
 	return v
 }
+
+// probes is how many keepalive probes a dead peer gets.
+const probes = 3
 
 // RoundTrip sends a request whose URL.Host was made by [Host].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {

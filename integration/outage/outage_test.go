@@ -12,6 +12,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -28,7 +29,12 @@ type scene struct {
 	redis  *redistest.Server
 	rock   *rock.Cluster
 	client *http.Client
+
+	later atomic.Int64 // how far the double's clock is ahead, a time.Duration
 }
+
+// now is the double's clock.
+func (s *scene) now() time.Time { return time.Now().Add(time.Duration(s.later.Load())) }
 
 // options are lines of the Caddyfile that a test cares about, and a URL in
 // place of the double's proxy role.
@@ -40,7 +46,7 @@ func open(t *testing.T, o options) *scene {
 	records := goredis.NewClient(&goredis.Options{Addr: s.redis.Addr})
 	t.Cleanup(func() { records.Close() })
 	var err error
-	if s.rock, err = rock.New(rock.Options{TempDir: t.TempDir(), Records: rock.RedisStrings{Client: records}}); err != nil {
+	if s.rock, err = rock.New(rock.Options{TempDir: t.TempDir(), Pause: true, Now: s.now, Records: rock.RedisStrings{Client: records}}); err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { s.rock.Close() })

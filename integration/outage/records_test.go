@@ -53,7 +53,11 @@ func TestEveryBadRecordHasItsAnswer(t *testing.T) {
 	} {
 		t.Run(strings.Fields(mode)[1], func(t *testing.T) {
 			var calls atomic.Int32
-			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if r.URL.Path == "/sandboxes/no-record" { // the admin role is asked whether it was stopped
+					http.NotFound(w, r)
+					return
+				}
 				calls.Add(1)
 				w.WriteHeader(http.StatusNoContent)
 			}))

@@ -18,6 +18,7 @@ import (
 	"io"
 	"net/http"
 	"net/netip"
+	"time"
 
 	"github.com/caddy-e2b/gateway/routing"
 )
@@ -55,15 +56,16 @@ func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route
 	if err != nil {
 		return nil, fmt.Errorf("%w: reading the admin role's answer: %w", routing.ErrUnavailable, err)
 	}
-	return parse(sandboxID, resp.StatusCode, body)
+	return parse(sandboxID, resp.StatusCode, body, time.Now())
 }
 
-func parse(sandboxID string, status int, body []byte) (*routing.Route, error) {
+func parse(sandboxID string, status int, body []byte, now time.Time) (*routing.Route, error) {
 	var answer struct {
 		SandboxID string            `json:"sandboxID"`
 		Code      int               `json:"code"`
 		State     string            `json:"state"`
 		StartedAt string            `json:"startedAt"`
+		EndAt     string            `json:"endAt"`
 		Metadata  map[string]string `json:"metadata"`
 	}
 	err := json.Unmarshal(body, &answer)
@@ -84,7 +86,11 @@ func parse(sandboxID string, status int, body []byte) (*routing.Route, error) {
 	case "running":
 		route.State = routing.StateRunning
 	case "paused":
+		// ROCK stops a sandbox whose time has run out, and shows it as paused.
 		route.State = routing.StatePaused
+		if end, err := time.Parse(time.RFC3339, answer.EndAt); err == nil && end.Before(now) {
+			route.State = routing.StateExpired
+		}
 	default:
 		route.Problem = "state is neither running nor paused"
 	}

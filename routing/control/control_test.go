@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-e2b/gateway/routing"
 )
@@ -74,11 +75,31 @@ func TestARestartedSandboxHasAnotherLifecycle(t *testing.T) {
 	}
 }
 
+// ROCK stops a sandbox whose time has run out and shows it as paused.
+func TestAStoppedSandboxPastItsEndHasExpired(t *testing.T) {
+	now := time.Date(2026, 12, 1, 12, 0, 0, 0, time.UTC)
+	for end, want := range map[string]routing.State{
+		`"2026-12-01T19:59:59+08:00"`: routing.StateExpired,
+		`"2026-12-01T20:00:01+08:00"`: routing.StatePaused,
+		`"soon"`:                      routing.StatePaused,
+		`null`:                        routing.StatePaused,
+	} {
+		route, err := parse("sbx-1", 200, []byte(`{"sandboxID":"sbx-1","state":"paused","endAt":`+end+`}`), now)
+		if err != nil || route.State != want {
+			t.Errorf("%s: %+v, %v", end, route, err)
+		}
+	}
+	route, err := parse("sbx-1", 200, []byte(`{"sandboxID":"sbx-1","state":"running","endAt":"2020-01-01T00:00:00Z"}`), now)
+	if err != nil || route.State != routing.StateRunning {
+		t.Errorf("running past its end: %+v, %v", route, err)
+	}
+}
+
 func FuzzParse(f *testing.F) {
 	f.Add(200, `{"sandboxID":"sbx-1","state":"running","metadata":{"a":"b"}}`)
 	f.Add(404, `{"code":404}`)
 	f.Fuzz(func(t *testing.T, status int, body string) {
-		route, err := parse("sbx-1", status, []byte(body))
+		route, err := parse("sbx-1", status, []byte(body), time.Now())
 		if (route == nil) == (err == nil) {
 			t.Fatalf("%+v and %v", route, err)
 		}

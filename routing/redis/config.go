@@ -1,6 +1,7 @@
 package redis
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"errors"
@@ -12,6 +13,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/caddy-e2b/gateway/routing"
 )
 
 // Config says how to reach Redis and how to read it. The zero value of a field
@@ -60,6 +63,12 @@ type Config struct {
 	// to "KEA") or "off". Whatever fails with it is logged and retried; the
 	// cache's time to live is the backstop. Default: "tracking".
 	Watch string `json:"watch,omitempty"`
+
+	// Evicted is asked about a sandbox without a record, because ROCK evicts
+	// the records of all that it stops. Only what it says of a paused or
+	// expired one counts; without an answer in half of Timeout the sandbox is
+	// gone, as Redis says. Default: nobody is asked.
+	Evicted func(ctx context.Context, sandboxID string) (*routing.Route, error) `json:"-"`
 
 	// Logger takes what happens to the watch. Default: slog.Default().
 	Logger *slog.Logger `json:"-"`

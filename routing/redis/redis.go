@@ -72,18 +72,40 @@ func (r *Registry) Close() error { return r.client.Close() }
 
 // Lookup reads a sandbox's record. It returns within Config.Timeout whatever
 // Redis does, and costs one command once it is known how ROCK writes its
-// records there.
+// records there. Asking Config.Evicted comes on top.
 func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route, error) {
 	if !routing.ValidSandboxID(sandboxID) {
 		return nil, routing.ErrInvalidSandboxID
 	}
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	record, err := r.read(ctx, r.cfg.KeyPrefix+sandboxID)
-	if err != nil {
+	record, err := r.record(ctx, sandboxID)
+	switch {
+	case errors.Is(err, routing.ErrGone):
+		return r.evicted(ctx, sandboxID)
+	case err != nil:
 		return nil, err
 	}
 	return parseRecord(sandboxID, record, r.cfg.Fields)
+}
+
+func (r *Registry) record(ctx context.Context, sandboxID string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
+	defer cancel()
+	return r.read(ctx, r.cfg.KeyPrefix+sandboxID)
+}
+
+// evicted tells a stopped sandbox from one that is gone. That nobody can be
+// asked does not bring the record back.
+func (r *Registry) evicted(ctx context.Context, sandboxID string) (*routing.Route, error) {
+	if r.cfg.Evicted == nil {
+		return nil, routing.ErrGone
+	}
+	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout/2)
+	defer cancel()
+	route, err := r.cfg.Evicted(ctx, sandboxID)
+	if err != nil || route.State != routing.StatePaused && route.State != routing.StateExpired {
+		return nil, routing.ErrGone
+	}
+	return route, nil
 }
 
 // style is a way to write JSON to Redis, and the command that reads it.

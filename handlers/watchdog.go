@@ -1,0 +1,211 @@
+package handlers
+
+import (
+	"context"
+	"io"
+	"math"
+	"net/http"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+)
+
+// watchdog gives up a call that does not move any more: its sandbox sends
+// nothing although it should, or its client takes nothing. A client that reads
+// slowly moves; it is held back and never dropped.
+//
+// It has one timer for all it watches, and what it is told costs a clock
+// reading and no memory.
+type watchdog struct {
+	http.ResponseWriter // the client
+	control             *http.ResponseController
+	giveUp              context.CancelCauseFunc
+	// idle bounds the silence of the sandbox, 0 for no bound. alive bounds it
+	// from the first keepalive message on.
+	idle, alive time.Duration
+	// stall bounds one write to the client, 0 for no bound.
+	stall time.Duration
+	// waiting tells whether it is the sandbox's turn: while the client is
+	// still sending, silence is right.
+	waiting func() bool
+
+	start   time.Time
+	heard   atomic.Int64 // when the sandbox was last heard, since start
+	writing atomic.Int64 // when the write that is going on began, since start; 0 between writes
+	proven  atomic.Bool  // a keepalive message was seen
+	stalled atomic.Bool
+	timer   *time.Timer // nil while it does not watch
+	ended   atomic.Bool
+}
+
+// watch starts watching, if it does not do so already.
+func (d *watchdog) watch() {
+	if d.timer != nil || d.idle <= 0 && d.alive <= 0 && d.stall <= 0 {
+		return
+	}
+	d.start = time.Now()
+	d.timer = time.AfterFunc(math.MaxInt64, d.look)
+	d.timer.Reset(d.next(0))
+}
+
+// stop must be called when the call is over.
+func (d *watchdog) stop() {
+	d.ended.Store(true)
+	if d.timer != nil {
+		d.timer.Stop()
+	}
+}
+
+// now is never 0, which says that no write is going on.
+func (d *watchdog) now() time.Duration { return max(time.Since(d.start), 1) }
+
+// look gives up what has exceeded its bound and comes back for the rest.
+func (d *watchdog) look() {
+	if d.ended.Load() {
+		return
+	}
+	now := d.now()
+	if limit := d.silence(); limit > 0 {
+		if !d.waiting() || d.writing.Load() != 0 {
+			d.heard.Store(int64(now)) // nobody listens, or nobody is to speak
+		}
+		if now-time.Duration(d.heard.Load()) >= limit {
+			d.giveUp(ended{cause.UpstreamIdle})
+			return
+		}
+	}
+	if began := time.Duration(d.writing.Load()); d.stall > 0 && began > 0 && now-began >= d.stall {
+		d.stalled.Store(true)
+		// Ends the write. The client learns nothing: it does not read.
+		_ = d.control.SetWriteDeadline(time.Unix(1, 0))
+		d.giveUp(ended{cause.ClientStalled})
+		return
+	}
+	if !d.ended.Load() {
+		d.timer.Reset(d.next(now))
+	}
+}
+
+// silence is the bound of the sandbox's silence at the moment, 0 for none.
+func (d *watchdog) silence() time.Duration {
+	if d.idle > 0 || !d.proven.Load() {
+		return d.idle
+	}
+	return d.alive
+}
+
+// next is how long nothing can exceed its bound.
+func (d *watchdog) next(now time.Duration) time.Duration {
+	next := time.Duration(math.MaxInt64)
+	if limit := d.silence(); limit > 0 {
+		next = time.Duration(d.heard.Load()) + limit - now
+	} else if d.alive > 0 {
+		next = d.alive // a keepalive message may come meanwhile
+	}
+	if d.stall > 0 {
+		at := d.stall
+		if began := time.Duration(d.writing.Load()); began > 0 {
+			at += began - now
+		}
+		next = min(next, at)
+	}
+	return max(next, time.Millisecond)
+}
+
+// keepalive is told of a keepalive message: from now on the sandbox must go on
+// sending them.
+func (d *watchdog) keepalive() { d.proven.Store(true) }
+
+// maxWrite is how much a client must take within the stall bound, in bytes.
+const maxWrite = 32 << 10
+
+// Write writes to the client.
+func (d *watchdog) Write(p []byte) (n int, err error) {
+	for len(p) > maxWrite && err == nil {
+		var some int
+		some, err = d.write(p[:maxWrite])
+		n += some
+		p = p[maxWrite:]
+	}
+	if err == nil {
+		var some int
+		some, err = d.write(p)
+		n += some
+	}
+	return n, err
+}
+
+func (d *watchdog) write(p []byte) (int, error) {
+	d.begin()
+	n, err := d.ResponseWriter.Write(p)
+	d.done()
+	return n, err
+}
+
+// FlushError is what [http.ResponseController] calls.
+func (d *watchdog) FlushError() error {
+	d.begin()
+	err := d.control.Flush()
+	d.done()
+	return err
+}
+
+func (d *watchdog) begin() { d.writing.Store(int64(d.now())) }
+
+// done also begins the sandbox's silence: while the client was written to
+// nobody listened.
+func (d *watchdog) done() {
+	d.heard.Store(int64(d.now()))
+	d.writing.Store(0)
+}
+
+// Unwrap lets [http.ResponseController] find everything else.
+func (d *watchdog) Unwrap() http.ResponseWriter { return d.ResponseWriter }
+
+// listen tells the watchdog of what the sandbox sends.
+func (d *watchdog) listen(body io.ReadCloser) io.ReadCloser { return &heardBody{body, d} }
+
+type heardBody struct {
+	io.ReadCloser
+	dog *watchdog
+}
+
+func (b *heardBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	b.dog.heard.Store(int64(b.dog.now()))
+	return n, err
+}
+
+// defaultKeepalive is how often envd sends a keepalive message on a stream
+// whose client does not say. ROCK sends them more often.
+const defaultKeepalive = 90 * time.Second
+
+// keepaliveInterval is how often the client has asked for a keepalive message.
+// The SDKs ask for one every 50 s.
+func keepaliveInterval(h http.Header) time.Duration {
+	seconds, err := strconv.ParseFloat(h.Get("Keepalive-Ping-Interval"), 64)
+	if err != nil || !(seconds > 0 && seconds <= 3600) {
+		return defaultKeepalive
+	}
+	return time.Duration(seconds * float64(time.Second))
+}
+
+// idleLimits are the bounds of the silence of a stream that was asked for a
+// keepalive message every interval. configured is [Options.UpstreamIdle].
+//
+// The operator's own bound holds for every stream, but never cuts one that
+// misses a single keepalive message. Without it a stream is held to what it has
+// shown: one that has sent a keepalive message may miss two. A message may come
+// half an interval late.
+func idleLimits(configured, interval time.Duration) (idle, alive time.Duration) {
+	switch {
+	case configured < 0:
+		return 0, 0
+	case configured > 0:
+		return max(configured, 2*interval+interval/2), 0
+	default:
+		return 0, 3*interval + interval/2
+	}
+}
