@@ -51,7 +51,7 @@ func TestABurstOfLargeMessagesCostsOneWrite(t *testing.T) {
 }
 
 func TestAPlainBodyArrivesPieceByPiece(t *testing.T) {
-	pieces := []string{"a", strings.Repeat("b", waitSize), strings.Repeat("c", 5000), "d", strings.Repeat("e", 40_000), "f"}
+	pieces := []string{"a", strings.Repeat("b", plainWaitSize), strings.Repeat("c", 5000), "d", strings.Repeat("e", 40_000), "f"}
 	var rest, want string
 	flushed, next := 0, 0
 	var dst bytes.Buffer
@@ -92,7 +92,7 @@ func TestAPlainBodyThatBreaksSaysWhichSideDid(t *testing.T) {
 func TestAPlainBodyWaitsInASmallBuffer(t *testing.T) {
 	events := 0
 	src := readerFunc(func(p []byte) (int, error) {
-		if len(p) != waitSize {
+		if len(p) != plainWaitSize {
 			t.Errorf("waits for event %d with %d bytes", events, len(p))
 		}
 		if events++; events > 5 {

@@ -76,6 +76,7 @@ type frames struct {
 	text      *text // follow, for GRPCWebText
 	most      int   // bytes held at most
 	buffer    buffer
+	wait      [waitSize]byte // the buffer's
 	safe, pos int
 	open      bool  // safe is inside a frame
 	ended     bool  // b[safe:pos] is the last frame
@@ -91,6 +92,7 @@ type frames struct {
 func newFrames(src io.Reader, r rules) *frames {
 	f := &frames{rules: r, src: src, most: r.maxHeld + PrefixSize}
 	f.ahead, _ = src.(aheadReader)
+	f.buffer.wait = f.wait[:]
 	s := scanner{kind: r.kind, compressed: r.compressed, max: int64(r.maxHeld)}
 	if r.kind == GRPCWebText {
 		f.text = &text{scanner: s, collect: r.classify != nil}
