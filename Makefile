@@ -3,6 +3,7 @@
 #   make demo        gateway and a pretend ROCK on loopback, ready for an SDK
 #   make demo-redis  the same with a real redis-server as registry
 #   make test        everything: lint, unit tests with the race detector, the real SDKs
+#   make bench       the gateway against stock reverse_proxy, as ratios
 #   make lint        gofmt, go vet, staticcheck
 #   make fmt         rewrite to gofmt's taste
 #
@@ -20,7 +21,7 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test bench deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -38,6 +39,9 @@ demo-redis: deps
 test:
 	$(MAKE) --no-print-directory -j2 --output-sync=target deps lint
 	go test -race -timeout $(TEST_TIMEOUT) $(or $(ARGS),./...)
+
+bench:
+	go test -run '^$$' -bench . -benchtime 31x $(or $(ARGS),./integration/bench)
 
 deps:
 	@integration/tools/install.sh

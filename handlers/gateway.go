@@ -64,6 +64,9 @@ type Gateway struct {
 	deaf     func() // ends the listening for changes
 }
 
+// defaultMaxHeldEnvelope is the default of Options.MaxHeldEnvelope, in bytes.
+const defaultMaxHeldEnvelope = 1 << 20
+
 // New makes a Gateway.
 func New(opt Options) *Gateway {
 	if opt.ControlTimeout == 0 {
@@ -76,7 +79,7 @@ func New(opt Options) *Gateway {
 		opt.BufferBody = 64 << 10
 	}
 	if opt.MaxHeldEnvelope == 0 {
-		opt.MaxHeldEnvelope = 1 << 20
+		opt.MaxHeldEnvelope = defaultMaxHeldEnvelope
 	}
 	if opt.DefaultLifetime == 0 {
 		opt.DefaultLifetime = 300 * time.Second

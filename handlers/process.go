@@ -60,16 +60,12 @@ func classifyWatch(message []byte) envelope.Class {
 // longestKeepalive is more than a keepalive in JSON has, in bytes.
 const longestKeepalive = 128
 
-// mayBeKeepalive and mayBeEnd sort out nearly all messages, which are output and
-// not worth parsing.
 func mayBeKeepalive(message []byte) bool {
 	return len(message) <= longestKeepalive && bytes.Contains(message, []byte(`"keepalive"`))
 }
 
-func mayBeEnd(message []byte) bool { return bytes.Contains(message, []byte(`"end"`)) }
-
 func classifyProcessJSON(message []byte) envelope.Class {
-	if !mayBeKeepalive(message) && !mayBeEnd(message) {
+	if isOutputJSON(message) || !mayBeKeepalive(message) && !bytes.Contains(message, []byte(`"end"`)) {
 		return envelope.Other
 	}
 	var m struct {
@@ -88,6 +84,27 @@ func classifyProcessJSON(message []byte) envelope.Class {
 	}
 	return envelope.Other
 }
+
+// isOutputJSON recognises nearly all messages by their first bytes: an event has
+// one member, and that of output is data. To search their whole length for
+// anything would cost as much as to relay them.
+func isOutputJSON(message []byte) bool {
+	if bytes.HasPrefix(message, []byte(`{"event":{"data":`)) {
+		return true
+	}
+	for _, token := range [...]string{`{`, `"event"`, `:`, `{`, `"data"`} {
+		for len(message) > 0 && isSpace(message[0]) {
+			message = message[1:]
+		}
+		if len(message) < len(token) || string(message[:len(token)]) != token {
+			return false
+		}
+		message = message[len(token):]
+	}
+	return true
+}
+
+func isSpace(c byte) bool { return c == ' ' || c == '\n' || c == '\r' || c == '\t' }
 
 func classifyWatchJSON(message []byte) envelope.Class {
 	var m struct {

@@ -178,6 +178,15 @@ func (b *heardBody) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// Buffered is how many bytes the body has ready: the relay makes one batch of
+// them.
+func (b *heardBody) Buffered() int {
+	if ahead, ok := b.ReadCloser.(interface{ Buffered() int }); ok {
+		return ahead.Buffered()
+	}
+	return 0
+}
+
 // defaultKeepalive is how often envd sends a keepalive message on a stream
 // whose client does not say. ROCK sends them more often.
 const defaultKeepalive = 90 * time.Second

@@ -243,3 +243,20 @@ func TestAClientThatTakesNothingIsDroppedAndItsCommandLetGo(t *testing.T) {
 	}
 	g.wantEnd(t, cause.ClientStalled)
 }
+
+// readAhead is a body that knows what it has ready.
+type readAhead struct{ io.ReadCloser }
+
+func (readAhead) Buffered() int { return 7 }
+
+// Without it the relay would write and flush message by message.
+func TestAWatchedBodyStillKnowsWhatItHasReady(t *testing.T) {
+	d := &watchdog{}
+	ahead, ok := d.listen(readAhead{http.NoBody}).(interface{ Buffered() int })
+	if !ok || ahead.Buffered() != 7 {
+		t.Fatal("what is ready is not known any more")
+	}
+	if n := d.listen(http.NoBody).(*heardBody).Buffered(); n != 0 {
+		t.Fatalf("%d bytes of nothing", n)
+	}
+}

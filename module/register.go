@@ -21,6 +21,7 @@ func init() {
 	caddy.RegisterModule(RedisRegistry{})
 	caddy.RegisterModule(ControlRegistry{})
 	caddy.RegisterModule(StaticRegistry{})
+	caddy.RegisterModule(ReverseTransport{})
 	httpcaddyfile.RegisterGlobalOption(name, parseGlobal)
 	httpcaddyfile.RegisterHandlerDirective(name, parseDirective)
 	httpcaddyfile.RegisterDirectiveOrder(name, httpcaddyfile.Before, "reverse_proxy")

@@ -5,12 +5,15 @@ import (
 	"sync"
 )
 
-// waitSize is the size of the buffer in which a stream waits for data, in
-// bytes. There may be many that wait, and few that send: the pooled chunks, of
-// chunkSize, are for those.
+// There may be many streams that wait, and few that send: the pooled chunks, of
+// chunkSize bytes, are for those. A stream waits for data in a buffer of its
+// own, of waitSize bytes for frames: it may be small, because what is no whole
+// frame is not sent, and read on into a chunk. Every piece of a plain body is
+// sent, so there it must hold most events.
 const (
-	waitSize  = 512
-	chunkSize = 32 << 10
+	waitSize      = 128
+	plainWaitSize = 512
+	chunkSize     = 32 << 10
 )
 
 var chunks = sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }}
@@ -20,8 +23,11 @@ type buffer struct {
 	start, end int
 	b          []byte
 	chunk      *[]byte // b, when b is pooled
-	wait       [waitSize]byte
+	wait       []byte  // b, while there is nothing to hold
 }
+
+// waits reports that b is the buffer to wait in.
+func (b *buffer) waits() bool { return b.chunk == nil && len(b.b) == len(b.wait) }
 
 // fill reads once. It keeps what is there and grows, up to most bytes, when
 // that leaves no room.
@@ -29,8 +35,8 @@ func (b *buffer) fill(src io.Reader, most int) (n int, err error) {
 	switch {
 	case b.start == b.end:
 		b.drop()
-		b.b = b.wait[:]
-	case b.chunk == nil && len(b.b) == waitSize:
+		b.b = b.wait
+	case b.waits():
 		// A frame has begun, so the rest of it is near.
 		b.chunk = chunks.Get().(*[]byte)
 		b.move(*b.chunk)
@@ -44,6 +50,37 @@ func (b *buffer) fill(src io.Reader, most int) (n int, err error) {
 	}
 	n, err = src.Read(b.b[b.end:])
 	b.end += n
+	return n, err
+}
+
+// aheadReader is a source that knows how many bytes it has ready. They are
+// relayed in one batch.
+type aheadReader interface{ Buffered() int }
+
+// enough is how many bytes of a connection must be ready before a batch waits
+// for the next read, in bytes: more than the frame of an HTTP chunk, so that
+// the read finds some of the body and does not wait for it.
+const enough = 64
+
+// fillReady reads what the source has ready into the room that is left. ahead
+// is the source, or nil when it does not know what it has.
+func (b *buffer) fillReady(src io.Reader, ahead aheadReader) (n int, err error) {
+	for ahead != nil && err == nil && ahead.Buffered() >= enough {
+		if b.waits() {
+			b.chunk = chunks.Get().(*[]byte)
+			b.move(*b.chunk)
+		}
+		if b.end == len(b.b) {
+			break
+		}
+		var more int
+		more, err = src.Read(b.b[b.end:])
+		b.end += more
+		n += more
+		if more == 0 {
+			break
+		}
+	}
 	return n, err
 }
 

@@ -51,7 +51,7 @@ func TestABurstOfLargeMessagesCostsOneWrite(t *testing.T) {
 }
 
 func TestAPlainBodyArrivesPieceByPiece(t *testing.T) {
-	pieces := []string{"a", strings.Repeat("b", waitSize), strings.Repeat("c", 5000), "d", strings.Repeat("e", 40_000), "f"}
+	pieces := []string{"a", strings.Repeat("b", plainWaitSize), strings.Repeat("c", 5000), "d", strings.Repeat("e", 40_000), "f"}
 	var rest, want string
 	flushed, next := 0, 0
 	var dst bytes.Buffer
@@ -92,7 +92,7 @@ func TestAPlainBodyThatBreaksSaysWhichSideDid(t *testing.T) {
 func TestAPlainBodyWaitsInASmallBuffer(t *testing.T) {
 	events := 0
 	src := readerFunc(func(p []byte) (int, error) {
-		if len(p) != waitSize {
+		if len(p) != plainWaitSize {
 			t.Errorf("waits for event %d with %d bytes", events, len(p))
 		}
 		if events++; events > 5 {
@@ -101,4 +101,71 @@ func TestAPlainBodyWaitsInASmallBuffer(t *testing.T) {
 		return copy(p, "data: x\n\n"), nil
 	})
 	_, _ = CopyPlain(io.Discard, func() error { return nil }, src, nil)
+}
+
+// ready is a source that knows what it has.
+type ready struct {
+	pieces [][]byte
+	reads  int
+}
+
+func (r *ready) Buffered() (n int) {
+	for _, p := range r.pieces {
+		n += len(p)
+	}
+	return n
+}
+
+func (r *ready) Read(p []byte) (int, error) {
+	r.reads++
+	if len(r.pieces) == 0 {
+		return 0, errReset
+	}
+	n := copy(p, r.pieces[0])
+	if r.pieces[0] = r.pieces[0][n:]; len(r.pieces[0]) == 0 {
+		r.pieces = r.pieces[1:]
+	}
+	return n, nil
+}
+
+func TestWhatIsReadyIsOneBatch(t *testing.T) {
+	src := &ready{}
+	for range 200 {
+		src.pieces = append(src.pieces, message(strings.Repeat("x", 95)))
+	}
+	all := bytes.Join(src.pieces, nil)
+	var dst bytes.Buffer
+	writes := 0
+	r := Relay{Dst: writerFunc(func(p []byte) (int, error) {
+		writes++
+		return dst.Write(p)
+	}), Flush: func() error { return nil }, MaxHeld: 64 << 10}
+	if res := r.Copy(src); !bytes.Equal(dst.Bytes(), all) || writes != 1 || res.Messages != 200 {
+		t.Fatalf("%d writes of %d bytes, %+v", writes, dst.Len(), res)
+	}
+}
+
+func TestWhatIsReadyOfAPlainBodyIsOneBatch(t *testing.T) {
+	src := &ready{}
+	for range 200 {
+		src.pieces = append(src.pieces, []byte("data: 0123456789\n\n"))
+	}
+	all := bytes.Join(src.pieces, nil)
+	var dst bytes.Buffer
+	flushes := 0
+	if readErr, _ := CopyPlain(&dst, func() error { flushes++; return nil }, src, nil); readErr != errReset || !bytes.Equal(dst.Bytes(), all) || flushes > 5 {
+		t.Fatalf("%v, %d flushes of %d bytes", readErr, flushes, dst.Len())
+	}
+}
+
+// Less than the frame of an HTTP chunk may be all that has come for a while.
+func TestABatchDoesNotWaitForTheRestOfAChunk(t *testing.T) {
+	src := &ready{pieces: [][]byte{message("one"), bytes.Repeat([]byte{0}, enough-1)}}
+	r := Relay{Dst: writerFunc(func(p []byte) (int, error) {
+		if src.reads != 1 {
+			t.Errorf("%d reads before the first message is sent", src.reads)
+		}
+		return 0, errReset
+	}), Flush: func() error { return nil }, MaxHeld: 64}
+	r.Copy(src)
 }

@@ -71,10 +71,12 @@ type follower interface {
 type frames struct {
 	rules
 	src       io.Reader
+	ahead     aheadReader // src, if it is one
 	follow    follower
 	text      *text // follow, for GRPCWebText
 	most      int   // bytes held at most
 	buffer    buffer
+	wait      [waitSize]byte // the buffer's
 	safe, pos int
 	open      bool  // safe is inside a frame
 	ended     bool  // b[safe:pos] is the last frame
@@ -89,6 +91,8 @@ type frames struct {
 
 func newFrames(src io.Reader, r rules) *frames {
 	f := &frames{rules: r, src: src, most: r.maxHeld + PrefixSize}
+	f.ahead, _ = src.(aheadReader)
+	f.buffer.wait = f.wait[:]
 	s := scanner{kind: r.kind, compressed: r.compressed, max: int64(r.maxHeld)}
 	if r.kind == GRPCWebText {
 		f.text = &text{scanner: s, collect: r.classify != nil}
@@ -133,6 +137,11 @@ func (f *frames) read() {
 	f.safe -= f.buffer.start
 	f.pos -= f.buffer.start
 	n, err := f.buffer.fill(f.src, f.most)
+	if err == nil {
+		var more int
+		more, err = f.buffer.fillReady(f.src, f.ahead)
+		n += more
+	}
 	f.safe += f.buffer.start
 	f.pos += f.buffer.start
 	if n > 0 {

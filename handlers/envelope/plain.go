@@ -15,12 +15,18 @@ import (
 // readErr is nil when the source has ended. writeErr is why the client could
 // not be written to.
 func CopyPlain(dst io.Writer, flush func() error, src io.Reader, pulse *Pulse) (readErr, writeErr error) {
-	var b buffer
+	b := buffer{wait: make([]byte, plainWaitSize)}
 	defer b.drop()
+	ahead, _ := src.(aheadReader)
 	for {
 		b.makeReady(flush != nil)
 		n, err := src.Read(b.b)
 		b.end = n
+		if err == nil {
+			var more int
+			more, err = b.fillReady(src, ahead)
+			n += more
+		}
 		if n > 0 {
 			pulse.read()
 			if err := send(dst, flush, b.b[:n], pulse); err != nil {
@@ -39,19 +45,19 @@ func CopyPlain(dst io.Writer, flush func() error, src io.Reader, pulse *Pulse) (
 // transfer is how much a read brings, in bytes, that is part of a transfer and
 // not of a conversation: to wait for the next one in the small buffer would cut
 // it in two.
-const transfer = 4 * waitSize
+const transfer = 4 * plainWaitSize
 
 // makeReady chooses the buffer for the next read by what the last one brought.
 func (b *buffer) makeReady(mayWait bool) {
 	last := b.end
 	switch {
 	case b.chunk != nil && (!mayWait || last >= transfer):
-	case b.chunk == nil && (!mayWait || last == waitSize):
+	case b.chunk == nil && (!mayWait || last == len(b.wait)):
 		b.chunk = chunks.Get().(*[]byte)
 		b.b = *b.chunk
 	default:
 		b.drop()
-		b.b = b.wait[:]
+		b.b = b.wait
 	}
 }
 

@@ -65,12 +65,12 @@ const (
 // of b that was.
 func (s *scanner) scan(b []byte) (n int, what event, err error) {
 	if s.seen < PrefixSize {
-		n = copy(s.prefix[s.seen:], b)
-		if s.seen == 0 && n > 0 {
-			if err := s.allowed(s.prefix[0]); err != nil {
-				return n, nothing, err
+		if s.seen == 0 && len(b) > 0 {
+			if err := s.allowed(b[0]); err != nil {
+				return 0, nothing, err
 			}
 		}
+		n = copy(s.prefix[s.seen:], b)
 		if s.seen += n; s.seen < PrefixSize {
 			return n, nothing, nil
 		}

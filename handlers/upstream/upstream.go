@@ -84,8 +84,10 @@ func New(c Config) *Transport {
 		// same (RFC 9110 section 10.1.1 allows both).
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
-		WriteBufferSize:        16 << 10,
-		ReadBufferSize:         16 << 10,
+		// A request's head fits, and longer bodies go past the buffer. What is
+		// read comes from conn's buffer.
+		WriteBufferSize: 1 << 10,
+		ReadBufferSize:  512,
 		// An empty map keeps HTTP/2 off: one connection for many sandboxes
 		// would let one reset end all of their streams.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
@@ -106,7 +108,12 @@ const probes = 3
 
 // RoundTrip sends a request whose URL.Host was made by [Host].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	return t.t.RoundTrip(once(r))
+	var on *conn
+	resp, err := t.t.RoundTrip(once(r, &on))
+	if err == nil && on != nil && resp.StatusCode != http.StatusSwitchingProtocols {
+		resp.Body = body{resp.Body, on}
+	}
+	return resp, err
 }
 
 // CloseIdle closes the connections that are not in use.
@@ -117,9 +124,10 @@ func (t *Transport) CloseIdle() { t.t.CloseIdleConnections() }
 // Idempotency-Key, when a reused connection ends before the first byte of the
 // answer, although the next hop may have acted on it (Request.isReplayable).
 // The marks by which it decides are taken away from a copy of r; what goes over
-// the wire stays the same.
-func once(r *http.Request) *http.Request {
-	c := *r
+// the wire stays the same. on is set to the connection that the request is sent
+// on.
+func once(r *http.Request, on **conn) *http.Request {
+	c := r.WithContext(traced(r.Context(), on))
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
 		c.GetBody = nil
@@ -134,7 +142,7 @@ func once(r *http.Request) *http.Request {
 			c.Header[strings.ToLower(name)] = v
 		}
 	}
-	return &c
+	return c
 }
 
 // emptyBody is a body that net/http does not know to be empty until it has
@@ -155,7 +163,7 @@ func (t *Transport) dial(ctx context.Context, network, addr string) (net.Conn, e
 	if err != nil {
 		return nil, &DialError{err}
 	}
-	return conn, nil
+	return newConn(conn), nil
 }
 
 func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -1,0 +1,163 @@
+package handlers
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/envelope"
+	"github.com/caddy-e2b/gateway/handlers/protocol"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// StreamTransport makes the streams of another proxy end as those of the
+// gateway do: what it returns for a streaming call of Connect is always a
+// response with status 200 whose body is whole envelopes and one EndStream.
+//
+// It knows no registry, so it cannot tell a sandbox that is gone from a lost
+// connection: it says what it knows, and no more. Everything that is not a
+// streaming call of Connect goes through untouched.
+type StreamTransport struct {
+	Next http.RoundTripper
+	// Retryable reports an error after which the proxy may try elsewhere,
+	// because nothing was sent. It is returned as it is.
+	Retryable func(error) bool
+	// MaxHeldEnvelope is that of [Options]. Default: 1 MiB.
+	MaxHeldEnvelope int
+}
+
+// RoundTrip implements http.RoundTripper. When the client has left it fails as
+// Next does.
+func (t *StreamTransport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.Method != http.MethodPost || protocol.OfRPC(r) != protocol.ConnectStream {
+		return t.Next.RoundTrip(r)
+	}
+	resp, err := t.Next.RoundTrip(r)
+	switch {
+	case err != nil && (r.Context().Err() != nil || t.Retryable(err) || isClientError(err)):
+		return nil, err
+	case err != nil:
+		return failedStream(r, causeOfLoss(err)), nil
+	case resp.StatusCode == http.StatusSwitchingProtocols:
+		return resp, nil
+	case isStream(resp, r):
+		t.repair(resp, r)
+		return resp, nil
+	}
+	f := explainAnswer(resp)
+	resp.Body.Close()
+	if r.Context().Err() != nil {
+		return nil, r.Context().Err()
+	}
+	return failedStream(r, f), nil
+}
+
+// isClientError reports an error that comes from the client's request body.
+func isClientError(err error) bool {
+	var tooLarge *http.MaxBytesError
+	return errors.As(err, &tooLarge)
+}
+
+// causeOfLoss is what an error of a connection means to a call that may have
+// been carried out.
+func causeOfLoss(err error) cause.Failure {
+	var timeout net.Error
+	switch {
+	case errors.Is(err, envelope.ErrInvalidFrame):
+		return cause.Failure{Cause: cause.UpstreamInvalid}
+	case errors.Is(err, envelope.ErrNoEndStream):
+		return cause.Failure{Cause: cause.UpstreamEOF}
+	case errors.As(err, &timeout) && timeout.Timeout():
+		return cause.Failure{Cause: cause.UpstreamIdle}
+	default:
+		return cause.Failure{Cause: cause.UpstreamReset}
+	}
+}
+
+// explainAnswer is what an answer means that is no stream.
+func explainAnswer(resp *http.Response) cause.Failure {
+	if resp.StatusCode < 400 {
+		return cause.Failure{Cause: cause.UpstreamInvalid}
+	}
+	e, err := readUpstreamError(resp)
+	switch {
+	case err != nil:
+		return causeOfLoss(err)
+	case !e.shaped:
+		return cause.Failure{Cause: causeOfStatus(resp.StatusCode)}
+	default:
+		return cause.Failure{Cause: cause.UpstreamInvalid, Code: e.connectCode(resp.StatusCode), Message: safeText(e.Message)}
+	}
+}
+
+// failedStream is the answer to a call of which nothing was answered yet.
+func failedStream(r *http.Request, f cause.Failure) *http.Response {
+	f.SandboxID = sandboxIDOf(r)
+	body := envelope.Append(nil, envelope.FlagEndStream, f.EndStream())
+	return &http.Response{
+		Status: "200 OK", StatusCode: http.StatusOK,
+		Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1,
+		Header:        http.Header{"Content-Type": {mediaType(r.Header)}, "Cache-Control": {"no-store"}},
+		Body:          io.NopCloser(bytes.NewReader(body)),
+		ContentLength: int64(len(body)),
+		Request:       r,
+	}
+}
+
+// repair puts a body in place that ends well.
+func (t *StreamTransport) repair(resp *http.Response, r *http.Request) {
+	// The end may have to be made here, so no length can be promised; and the
+	// body ends before its trailers are read, which Connect has no use for.
+	delete(resp.Header, "Content-Length")
+	resp.ContentLength = -1
+	resp.Trailer = nil
+	// Newer SDKs compare the whole value.
+	resp.Header.Set("Content-Type", mediaType(r.Header))
+	maxHeld := t.MaxHeldEnvelope
+	if maxHeld == 0 {
+		maxHeld = defaultMaxHeldEnvelope
+	}
+	resp.Body = &envelope.Reader{
+		Src:        resp.Body,
+		MaxHeld:    maxHeld,
+		Compressed: agreedCompression(resp),
+		Classify:   classifier(routing.Classify(r.Method, r.URL.Path).Name, mediaType(r.Header)),
+		Last: func(res envelope.Result) []byte {
+			switch {
+			case r.Context().Err() != nil:
+				return nil // nobody is there to be told
+			case res.Final:
+				return envelope.Append(nil, envelope.FlagEndStream, []byte("{}"))
+			}
+			f := causeOfLoss(res.ReadErr)
+			f.SandboxID = sandboxIDOf(r)
+			return envelope.Append(nil, envelope.FlagEndStream, f.EndStream())
+		},
+	}
+}
+
+// isStream reports an answer that is a stream in the media type of the call.
+func isStream(resp *http.Response, r *http.Request) bool {
+	encoding := resp.Header.Get("Content-Encoding")
+	return resp.StatusCode == http.StatusOK && mediaType(resp.Header) == mediaType(r.Header) &&
+		(encoding == "" || encoding == "identity")
+}
+
+// agreedCompression reports that messages may be compressed.
+func agreedCompression(resp *http.Response) bool {
+	encoding := resp.Header.Get("Connect-Content-Encoding")
+	return encoding != "" && encoding != "identity"
+}
+
+func mediaType(h http.Header) string { return protocol.MediaType(h.Get("Content-Type")) }
+
+// sandboxIDOf is the id of the sandbox that a request names, if it is one.
+func sandboxIDOf(r *http.Request) string {
+	if ids := r.Header[routing.HeaderSandboxID]; len(ids) == 1 && routing.ValidSandboxID(ids[0]) {
+		return ids[0]
+	}
+	return ""
+}

@@ -1,0 +1,127 @@
+package upstream
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http/httptrace"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+)
+
+// chunks are what connections read into. A connection has one only while there
+// is something in it: of 10,000 streams nearly all are silent.
+var chunks = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
+
+// conn is a TCP connection that reads ahead, as much as there is, and holds no
+// memory while it waits. With it the buffer that http.Transport keeps for each
+// connection can be small at no cost.
+type conn struct {
+	net.Conn
+	raw        syscall.RawConn
+	chunk      *[]byte      // nil when all of it was taken
+	start, end int          // of what is left in chunk
+	ahead      atomic.Int32 // end-start, for those who do not read
+	read       func(fd uintptr) (done bool)
+	readErr    error // of the system call
+}
+
+// newConn wraps a connection, unless it is of a kind that it does not know.
+func newConn(c net.Conn) net.Conn {
+	tcp, ok := c.(*net.TCPConn)
+	if !ok {
+		return c
+	}
+	raw, err := tcp.SyscallConn()
+	if err != nil {
+		return c
+	}
+	ahead := &conn{Conn: c, raw: raw}
+	ahead.read = ahead.readReady
+	return ahead
+}
+
+// Read implements net.Conn. Like that of http.Transport's connections it is
+// called by one goroutine at a time.
+func (c *conn) Read(p []byte) (int, error) {
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if c.chunk == nil {
+		if err := c.fill(); err != nil {
+			return 0, err
+		}
+	}
+	n := copy(p, (*c.chunk)[c.start:c.end])
+	if c.start += n; c.start == c.end {
+		c.giveBack()
+	}
+	c.ahead.Store(int32(c.end - c.start))
+	return n, nil
+}
+
+// Buffered is how many bytes can be read without waiting. It may be called at
+// any time: after the end of a body http.Transport reads on by itself.
+func (c *conn) Buffered() int { return int(c.ahead.Load()) }
+
+// fill waits until there is something to read, and reads it.
+func (c *conn) fill() error {
+	c.readErr = nil
+	err := c.raw.Read(c.read)
+	if err == nil && c.readErr != nil {
+		err = os.NewSyscallError("read", c.readErr)
+	}
+	switch {
+	case err != nil:
+		return &net.OpError{Op: "read", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+	case c.chunk == nil:
+		return io.EOF
+	}
+	return nil
+}
+
+// readReady reads what is there. It is called again when there is something.
+func (c *conn) readReady(fd uintptr) (done bool) {
+	c.chunk = chunks.Get().(*[]byte)
+	for {
+		n, err := syscall.Read(int(fd), *c.chunk)
+		if err == syscall.EINTR {
+			continue
+		}
+		if err == nil && n > 0 {
+			c.start, c.end = 0, n
+			return true
+		}
+		c.giveBack()
+		if err != syscall.EAGAIN {
+			c.readErr = err
+			return true
+		}
+		return false
+	}
+}
+
+func (c *conn) giveBack() {
+	chunks.Put(c.chunk)
+	c.chunk, c.start, c.end = nil, 0, 0
+}
+
+// body is the body of a response that says how much of it is there.
+type body struct {
+	io.ReadCloser
+	conn *conn
+}
+
+// Buffered is how many bytes of the connection were read ahead: at least some of
+// them belong to the body, or to what ends it.
+func (b body) Buffered() int { return b.conn.Buffered() }
+
+// traced makes http.Transport tell which connection it sends a request on. Over
+// TLS there is none: nobody knows how much of a record has arrived.
+func traced(ctx context.Context, on **conn) context.Context {
+	return httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: func(info httptrace.GotConnInfo) {
+		*on, _ = info.Conn.(*conn)
+	}})
+}
