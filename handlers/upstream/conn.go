@@ -66,6 +66,9 @@ func (c *conn) Read(p []byte) (int, error) {
 // any time: after the end of a body http.Transport reads on by itself.
 func (c *conn) Buffered() int { return int(c.ahead.Load()) }
 
+// CloseWrite ends one direction. A tunnel's other one may go on.
+func (c *conn) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
+
 // fill waits until there is something to read, and reads it.
 func (c *conn) fill() error {
 	c.readErr = nil
