@@ -29,6 +29,7 @@ const RegistryNamespace = "e2b.registries"
 //	    buffer_body       <size>
 //	    max_control_body  <size>
 //	    default_lifetime  <duration>
+//	    drain_timeout     <duration>
 //	}
 //
 // All but cluster may come once. A size is a number of bytes or has a unit:
@@ -66,9 +67,11 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 			return size(d, &c.MaxControlBody)
 		case "default_lifetime":
 			return wholeSeconds(d, &c.DefaultLifetime)
+		case "drain_timeout":
+			return duration(d, &c.DrainTimeout)
 		default:
 			return unknown(d, option, "cluster", "registry", "cache", "dial_timeout", "idle_timeout",
-				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "default_lifetime")
+				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "default_lifetime", "drain_timeout")
 		}
 	}, "cluster")
 	if err != nil {

@@ -39,6 +39,7 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
 	defer cancel()
+	defer g.calls.add(func(error) { cancel() })()
 
 	var resp *http.Response
 	for _, cluster := range g.candidates(ctx, op) {

@@ -191,12 +191,16 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	return req, done, nil
 }
 
-// bound lets the gateway give up the call: at the client's deadline, and when
-// the sandbox of a stream is ended through this gateway.
+// bound lets the gateway give up the call: at the client's deadline, when the
+// sandbox of a stream is ended through this gateway, and when the gateway goes
+// away.
 func (c *dataCall) bound(cancel context.CancelCauseFunc) (done func()) {
-	remove, stop := func() {}, func() bool { return true }
+	var remove func()
+	stop := func() bool { return true }
 	if c.proto == protocol.ConnectStream {
 		remove = c.g.streams.add(&running{c.route, cancel})
+	} else {
+		remove = c.g.calls.add(cancel)
 	}
 	if d, ok := clientDeadline(c.r.Header); ok {
 		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop

@@ -18,10 +18,12 @@ type live struct {
 	members []*routing.Cluster // in the order of the config
 	routes  *routes
 	parts   leases
+	stay    func() // takes the gateway out of the exit
 }
 
 func (l *live) close() {
 	if l.gateway != nil {
+		l.stay()
 		l.gateway.Close()
 	}
 	l.parts.release()
@@ -59,6 +61,7 @@ func build(a *App) (_ *live, err error) {
 		MaxHeldEnvelope: int(a.MaxHeldEnvelope),
 		DefaultLifetime: time.Duration(a.DefaultLifetime),
 	})
+	l.stay = departure.attend(l.gateway)
 	return l, nil
 }
 
