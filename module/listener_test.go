@@ -247,6 +247,38 @@ func TestAnAddressThatVanishesIsClosedWhenItsRequestsHaveEnded(t *testing.T) {
 	}
 }
 
+// Whether a client has shown a certificate is settled when it connects.
+func TestConnectionsEndWithTheirRequestsWhenOtherClientCertificatesAreAskedFor(t *testing.T) {
+	finish := make(chan struct{})
+	// The test connects to an address, which Caddy would not have with client
+	// certificates.
+	config := strings.Replace(wrapped(newRock(t, slowRock(finish)), "e2b", "one"), "servers {", "servers {\nstrict_sni_host insecure_off", 1)
+	g := harness.Start(t, config, harness.TLS2)
+	c := g.DialH2()
+	stream := startStream(c)
+	begun(c, stream)
+	asking := strings.Replace(config, ":8080 {", "https://:8080 {\ntls internal {\nclient_auth {\nmode request\n}\n}", 1)
+	g.Reload(asking)
+	if got := versionH2(g.DialH2()); got != "one" {
+		t.Errorf("a new connection gets %q", got)
+	}
+	if c.GoneAway() {
+		t.Error("GOAWAY while a stream runs")
+	}
+	close(finish)
+	if s := c.Wait(stream); s.Body != whole || !s.Ended {
+		t.Errorf("the stream ended as %+v", s)
+	}
+	c.Until("the end of the connection", func() bool { return c.Closed() != nil })
+
+	kept := g.DialH2()
+	versionH2(kept)
+	g.Reload(strings.Replace(asking, `"one"`, `"two"`, 1))
+	if got := versionH2(kept); got != "two" || kept.GoneAway() {
+		t.Errorf("after a reload that asks for the same: %q, GOAWAY %t", got, kept.GoneAway())
+	}
+}
+
 // Field report I02: one connection for all sandboxes.
 func TestManyStreamsLeaveRoomForShortCallsOnTheConnection(t *testing.T) {
 	finish := make(chan struct{})
