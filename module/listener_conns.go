@@ -46,10 +46,14 @@ func settingsOf(s *caddyhttp.Server, c *e2bcaddyfile.ListenerConfig, clients str
 	return k
 }
 
+// waiting is how many connections may wait for their server. They are safe here;
+// in the socket they came from, they would be reset when a reload closes it.
+const waiting = 1024
+
 // newConnections makes a server as Caddy makes its own (caddyhttp.App.Start),
 // but for HTTP/2, which Caddy leaves at the defaults of net/http.
 func newConnections(f *front, l *Listener) *connections {
-	c := &connections{front: f, clients: l.clients, queue: &queue{conns: make(chan net.Conn), done: make(chan struct{})}}
+	c := &connections{front: f, clients: l.clients, queue: &queue{conns: make(chan net.Conn, waiting), done: make(chan struct{})}}
 	s, h2 := l.server, l.WithDefaults()
 	c.server = &http.Server{
 		ReadTimeout:       time.Duration(s.ReadTimeout),
@@ -95,10 +99,15 @@ func (c *connections) serve(conn net.Conn) bool {
 	}
 	select {
 	case c.queue.conns <- conn:
-		return true
 	case <-c.queue.done:
 		return false
 	}
+	select {
+	case <-c.queue.done:
+		c.queue.empty()
+	default:
+	}
+	return true
 }
 
 // ServeHTTP serves a request on one of the connections.
@@ -137,13 +146,9 @@ func (c *connections) retire(ctx context.Context) {
 	}
 	_ = c.server.Shutdown(ctx)
 	_ = c.server.Close()
-	c.end()
-}
-
-// end ends the server's wait for connections.
-func (c *connections) end() {
-	c.queue.Close()
-	all.Delete(c)
+	c.front.mu.Lock()
+	defer c.front.mu.Unlock()
+	c.front.forget(c)
 }
 
 // queue is the listener of connections: what comes in was accepted elsewhere.
@@ -166,7 +171,20 @@ func (q *queue) Accept() (net.Conn, error) {
 // Close implements [net.Listener].
 func (q *queue) Close() error {
 	q.once.Do(func() { close(q.done) })
+	q.empty()
 	return nil
+}
+
+// empty closes what waits for a server that has ended.
+func (q *queue) empty() {
+	for {
+		select {
+		case c := <-q.conns:
+			c.Close()
+		default:
+			return
+		}
+	}
 }
 
 // Addr implements [net.Listener].

@@ -111,15 +111,20 @@ func (f *front) chosen() *member {
 // drop forgets connections that are none any more and to which no config adds.
 // The caller holds mu.
 func (f *front) drop(c *connections) {
-	if c.holders > 0 || c.open > 0 {
-		return
+	if c.holders == 0 && c.open == 0 {
+		f.forget(c)
 	}
+}
+
+// forget ends connections. The caller holds mu.
+func (f *front) forget(c *connections) {
 	for settings, other := range f.conns {
 		if other == c {
 			delete(f.conns, settings)
 		}
 	}
-	c.end()
+	c.queue.Close()
+	all.Delete(c)
 }
 
 // ServeHTTP serves a request with the newest config.
