@@ -3,6 +3,7 @@
 #   make demo        gateway and a pretend ROCK on loopback, ready for an SDK
 #   make demo-redis  the same with a real redis-server as registry
 #   make test        everything: lint, unit tests with the race detector, the real SDKs
+#   make headline    53,000 commands from the real SDKs, 10,000 of them killed (about 10 minutes)
 #   make lint        gofmt, go vet, staticcheck
 #   make fmt         rewrite to gofmt's taste
 #
@@ -20,7 +21,7 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test headline deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -38,6 +39,10 @@ demo-redis: deps
 test:
 	$(MAKE) --no-print-directory -j2 --output-sync=target deps lint
 	go test -race -timeout $(TEST_TIMEOUT) $(or $(ARGS),./...)
+
+# The short form of it is part of `make test`. Prints the README's table and leaves it in .cache/headline.md.
+headline: deps
+	go test -count=1 -timeout 2h -v ./integration/headline -commands 53000 -table $(CURDIR)/.cache/headline.md $(ARGS)
 
 deps:
 	@integration/tools/install.sh
