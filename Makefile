@@ -40,9 +40,9 @@ test:
 	$(MAKE) --no-print-directory -j2 --output-sync=target deps lint
 	go test -race -timeout $(TEST_TIMEOUT) $(or $(ARGS),./...)
 
-# The short form of it is part of `make test`. Prints the README's table and leaves it in .cache/headline.md.
+# The short form of it is part of `make test`. Prints the README's table and leaves it in docs/headline.md.
 headline: deps
-	go test -count=1 -timeout 2h -v ./integration/headline -commands 53000 -table $(CURDIR)/.cache/headline.md $(ARGS)
+	go test -count=1 -timeout 2h -v ./integration/headline -commands 53000 -table $(CURDIR)/docs/headline.md $(ARGS)
 
 deps:
 	@integration/tools/install.sh

@@ -149,7 +149,7 @@ func (p *planner) command() command {
 		c.kill = []killing{byReset, byFIN}[p.IntN(2)]
 		c.at = atTime
 	case n < 16:
-		c.kill, c.at = byClean, p.byte()
+		c.kill, c.at = byClean, max(0, p.byte()) // before the headers there is no stream to end
 	case n < 18:
 		c.kill, c.at = bySilence, p.byteOfOutput()
 	case n < 19:

@@ -60,7 +60,7 @@ type facts struct {
 func (f facts) String() string {
 	s := fmt.Sprintf("arrived %d times, fault fired: %v, sent %q, with the end event: %v", f.starts, f.fired, f.sent, f.ended)
 	if f.death != byNothing {
-		s += fmt.Sprintf(", the sandbox died by %s, its record %v later", f.death, f.evicted)
+		s += fmt.Sprintf(", the sandbox died by %s at %.3f, its record %v later", f.death, float64(f.diedAt.UnixMicro())/1e6, f.evicted)
 		if f.ended {
 			s += fmt.Sprintf(" %v after the end event", f.diedAt.Sub(f.endAt))
 		}
