@@ -36,6 +36,8 @@ type driver struct {
 	input   io.WriteCloser
 	ended   chan struct{} // closed when the program prints no more
 
+	writing sync.Mutex // one line at a time
+
 	mu      sync.Mutex
 	drawn   int
 	waiting map[int]chan answer
@@ -81,12 +83,14 @@ func (p *driver) do(o order, patience time.Duration) answer {
 	p.drawn++
 	o.ID = p.drawn
 	p.waiting[o.ID] = to
+	p.mu.Unlock()
 	line, err := json.Marshal(o)
 	begun := time.Now()
 	if err == nil {
+		p.writing.Lock()
 		_, err = p.input.Write(append(line, '\n'))
+		p.writing.Unlock()
 	}
-	p.mu.Unlock()
 	limit := time.NewTimer(patience)
 	defer limit.Stop()
 	a := answer{}

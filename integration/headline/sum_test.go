@@ -18,6 +18,7 @@ type sum struct {
 	faults     map[fault]int
 	classes    map[string]int // of foreign exceptions
 	details    []detail       // of the first faults
+	unknowable int            // outcomes that are right only because a record was evicted too late
 }
 
 // detail is one wrong outcome.
@@ -52,7 +53,11 @@ func (s *sum) count(cmd command, f facts, o outcome) {
 	default:
 		s.classes[o.Error.Class]++
 	}
-	if v := judge(cmd, f, o); v != isRight {
+	v := judge(cmd, f, o)
+	if v == isRight && o.Error != nil && f.death != byNothing && o.Error.told() == isLost {
+		s.unknowable++
+	}
+	if v != isRight {
 		s.faults[v]++
 		if len(s.details) < maxDetails {
 			s.details = append(s.details, detail{cmd, f, o, v})
