@@ -42,9 +42,9 @@ func (c *Config) Check() error {
 			return errors.New("max_held_envelope, buffer_body and max_control_body must not be negative")
 		}
 	}
-	for _, d := range []caddy.Duration{c.DialTimeout, c.IdleTimeout, c.ControlTimeout, c.DefaultLifetime} {
+	for _, d := range []caddy.Duration{c.DialTimeout, c.IdleTimeout, c.ControlTimeout, c.DefaultLifetime, c.DrainTimeout} {
 		if d < 0 {
-			return errors.New("dial_timeout, idle_timeout, control_timeout and default_lifetime must not be negative")
+			return errors.New("dial_timeout, idle_timeout, control_timeout, default_lifetime and drain_timeout must not be negative")
 		}
 	}
 	return c.checkRegistries()

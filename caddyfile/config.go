@@ -77,6 +77,12 @@ type Config struct {
 	// DefaultLifetime is the timeout of a sandbox whose creator names none.
 	// Whole seconds. Default: 5m, E2B's own.
 	DefaultLifetime caddy.Duration `json:"default_lifetime,omitempty"`
+
+	// DrainTimeout is the grace period when the http app has none: from the
+	// moment at which the process has been told to exit (and shutdown_delay is
+	// over) until the last stream and the last call have been ended. Where the
+	// global option grace_period is set, that holds. Default: 30s.
+	DrainTimeout caddy.Duration `json:"drain_timeout,omitempty"`
 }
 
 // ClusterConfig is one ROCK deployment.

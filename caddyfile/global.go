@@ -31,6 +31,7 @@ const RegistryNamespace = "e2b.registries"
 //	    upstream_idle     <duration>|off
 //	    client_stall      <duration>|off
 //	    default_lifetime  <duration>
+//	    drain_timeout     <duration>
 //	}
 //
 // All but cluster may come once. A size is a number of bytes or has a unit:
@@ -72,9 +73,11 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 			return durationOrOff(d, &c.ClientStall)
 		case "default_lifetime":
 			return wholeSeconds(d, &c.DefaultLifetime)
+		case "drain_timeout":
+			return duration(d, &c.DrainTimeout)
 		default:
 			return unknown(d, option, "cluster", "registry", "cache", "dial_timeout", "idle_timeout",
-				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime")
+				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout")
 		}
 	}, "cluster")
 	if err != nil {

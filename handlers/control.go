@@ -43,6 +43,7 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	if op.Name == killCall || op.Name == pauseCall {
 		defer g.looks.begin(op.SandboxID)()
 	}
+	defer g.calls.add(func(error) { cancel() })()
 
 	var resp *http.Response
 	for _, cluster := range g.candidates(ctx, op) {

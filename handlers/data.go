@@ -28,7 +28,7 @@ type dataCall struct {
 	dog     *watchdog       // w is it, too
 	ctx     context.Context // of the request that was sent on
 	cancel  context.CancelCauseFunc
-	// forget takes a stream that was registered out again.
+	// forget takes the call out of where it is registered.
 	forget func()
 	// answered: the head of an answer was written.
 	answered bool
@@ -229,13 +229,15 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	return req, done, nil
 }
 
-// bound lets the gateway give up the call: at the client's deadline, and when
-// the sandbox of a stream is ended.
+// bound lets the gateway give up the call: at the client's deadline, when the
+// sandbox of a stream is ended, and when the gateway goes away.
 func (c *dataCall) bound() (done func()) {
 	stop, cancel := func() bool { return true }, c.cancel
 	c.dog.giveUp = cancel
 	if c.proto.Framed() {
 		c.register()
+	} else {
+		c.forget = c.g.calls.add(cancel)
 	}
 	if d, ok := clientDeadline(c.r.Header); ok {
 		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
@@ -243,14 +245,12 @@ func (c *dataCall) bound() (done func()) {
 	return func() {
 		c.dog.stop()
 		stop()
-		if c.forget != nil {
-			c.forget()
-		}
+		c.forget()
 		cancel(nil)
 	}
 }
 
-// register makes the call a stream: it is ended with its sandbox.
+// register makes the call a stream: it is ended with its sandbox, and told so.
 func (c *dataCall) register() {
 	if c.forget != nil {
 		c.forget()
@@ -353,6 +353,11 @@ func (c *dataCall) explain(f cause.Failure) cause.Failure {
 	}
 	if why := c.g.looks.why(c.r.Context(), c.route); why != cause.OK {
 		return cause.Failure{Cause: why}
+	}
+	// The registry could not tell, but a kill or a pause that went through
+	// here may have been answered meanwhile.
+	if by := endedBy(c.ctx); by == cause.SandboxGone || by == cause.SandboxPaused {
+		return cause.Failure{Cause: by}
 	}
 	return f
 }

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"sync"
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
-	"github.com/caddy-e2b/gateway/routing"
 )
 
 // ended is why the gateway itself gave up a call. It is the cause of the call's
@@ -48,71 +46,6 @@ func clientDeadline(h http.Header) (time.Duration, bool) {
 		ms = ms*10 + int64(c-'0')
 	}
 	return time.Duration(ms) * time.Millisecond, true
-}
-
-// streams are the streams that run, by sandbox, so that they can be ended when
-// the sandbox is.
-type streams struct {
-	mu   sync.Mutex
-	live map[string]map[*running]struct{}
-}
-
-// running is one stream.
-type running struct {
-	route  *routing.Route
-	cancel context.CancelCauseFunc
-}
-
-// add registers a stream. The function that it returns takes it out.
-func (s *streams) add(r *running) (remove func()) {
-	id := r.route.SandboxID
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.live == nil {
-		s.live = map[string]map[*running]struct{}{}
-	}
-	if s.live[id] == nil {
-		s.live[id] = map[*running]struct{}{}
-	}
-	s.live[id][r] = struct{}{}
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.live[id], r)
-		if len(s.live[id]) == 0 {
-			delete(s.live, id)
-		}
-	}
-}
-
-// end ends the streams of a sandbox.
-func (s *streams) end(sandboxID string, why cause.Cause) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for r := range s.live[sandboxID] {
-		r.cancel(ended{why})
-	}
-}
-
-// of returns the route of a sandbox that has streams, of each such sandbox for
-// the id "".
-func (s *streams) of(sandboxID string) (routes []*routing.Route) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	one := func(live map[*running]struct{}) {
-		for r := range live {
-			routes = append(routes, r.route)
-			return
-		}
-	}
-	if sandboxID != "" {
-		one(s.live[sandboxID])
-		return routes
-	}
-	for _, live := range s.live {
-		one(live)
-	}
-	return routes
 }
 
 // changed looks after the streams of a sandbox whose record may have changed,

@@ -60,6 +60,7 @@ type Gateway struct {
 	opt      Options
 	clusters map[string]*routing.Cluster
 	streams  streams
+	calls    calls
 	looks    looks
 	deaf     func() // ends the listening for changes
 }
@@ -92,6 +93,7 @@ func New(opt Options) *Gateway {
 	}
 	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}}
 	g.looks.g = g
+	g.calls.over = make(chan struct{}, 1)
 	for _, c := range opt.Clusters {
 		g.clusters[c.Name] = c
 	}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/envelope"
@@ -64,8 +65,7 @@ func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {
 	}
 }
 
-// classifier is [classifier] for this call. The watchdog hears of each keepalive
-// message.
+// classifier is [classifier] for this call, with what follows from a message.
 func (c *dataCall) classifier(contentType string) func([]byte) envelope.Class {
 	classify := classifier(c.out.Operation.Name, contentType)
 	if classify == nil {
@@ -73,8 +73,11 @@ func (c *dataCall) classifier(contentType string) func([]byte) envelope.Class {
 	}
 	return func(message []byte) envelope.Class {
 		class := classify(message)
-		if class == envelope.Keepalive {
+		switch class {
+		case envelope.Keepalive:
 			c.dog.keepalive()
+		case envelope.Final:
+			c.endSoon()
 		}
 		return class
 	}
@@ -106,6 +109,16 @@ func (c *dataCall) causeOfEnd(err error) cause.Cause {
 	}
 	return c.explain(f).Cause
 }
+
+// resultGrace is how long the end of a stream may come after the end of its
+// process. envd sends both together.
+const resultGrace = 250 * time.Millisecond
+
+// endSoon lets the sandbox say no more once it has said how its process ended.
+// The client has the result then, but will not hand it out before the end of
+// the stream: newer SDKs run into their own deadline first, and lose it; with no
+// deadline all of them wait for ever.
+func (c *dataCall) endSoon() { time.AfterFunc(resultGrace, func() { c.cancel(nil) }) }
 
 // endStream ends a stream of which whole frames were sent.
 func (c *dataCall) endStream(p protocol.Protocol, f cause.Failure) {

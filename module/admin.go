@@ -15,6 +15,7 @@ import (
 //
 // Path | Answer
 // -----|-------
+// `GET /e2b/ready` | 200 `{"ready":true}`, and 503 `{"ready":false}` from the signal to exit on, so that a load balancer takes the gateway out. Together with `shutdown_delay` nobody notices that it goes.
 // `GET /e2b/status` | JSON: the counters of the route cache since it was made, and which addresses of the roles accept connections. See [Status].
 type Admin struct{ ctx caddy.Context }
 
@@ -32,7 +33,10 @@ func (a *Admin) Provision(ctx caddy.Context) error {
 
 // Routes returns the paths.
 func (a *Admin) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{{Pattern: "/e2b/status", Handler: caddy.AdminHandlerFunc(a.serve)}}
+	return []caddy.AdminRoute{
+		{Pattern: "/e2b/ready", Handler: caddy.AdminHandlerFunc(a.ready)},
+		{Pattern: "/e2b/status", Handler: caddy.AdminHandlerFunc(a.serve)},
+	}
 }
 
 // Status is the answer to GET /e2b/status.
@@ -56,6 +60,19 @@ type AddressStatus struct {
 	Address string `json:"address"`
 	// Up is false from a failed attempt to connect until the next that works.
 	Up bool `json:"up"`
+}
+
+// ready needs no app: a process that does not exit and answers here is ready.
+func (a *Admin) ready(w http.ResponseWriter, r *http.Request) error {
+	if r.Method != http.MethodGet {
+		return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s not allowed", r.Method)}
+	}
+	ready := !caddy.Exiting()
+	w.Header().Set("Content-Type", "application/json")
+	if !ready {
+		w.WriteHeader(http.StatusServiceUnavailable)
+	}
+	return json.NewEncoder(w).Encode(map[string]bool{"ready": ready})
 }
 
 func (a *Admin) serve(w http.ResponseWriter, r *http.Request) error {

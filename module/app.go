@@ -4,6 +4,8 @@ import (
 	"fmt"
 
 	"github.com/caddyserver/caddy/v2"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
+	"go.uber.org/zap"
 
 	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
 )
@@ -21,6 +23,8 @@ type App struct {
 	registries []RegistryModule // by cluster
 	shared     *shared
 	held       bool // we hold a reference to shared
+	logger     *zap.Logger
+	advised    map[*caddyhttp.Server]bool
 }
 
 // CaddyModule returns the Caddy module information.
@@ -32,6 +36,7 @@ func (App) CaddyModule() caddy.ModuleInfo {
 // waits for nothing on the network: with Redis or ROCK down the gateway starts
 // and says so request by request.
 func (a *App) Provision(ctx caddy.Context) error {
+	a.logger = ctx.Logger()
 	if err := expandConfig(&a.Config); err != nil {
 		return err
 	}
@@ -78,6 +83,20 @@ func (a *App) loadRegistries(ctx caddy.Context) error {
 		a.registries = append(a.registries, registry)
 	}
 	return nil
+}
+
+// adviseListener warns, once a server, of what reloads do to it without the
+// listener wrapper.
+func (a *App) adviseListener(server *caddyhttp.Server) {
+	if lasting.has(server) || a.advised[server] {
+		return
+	}
+	if a.advised == nil {
+		a.advised = map[*caddyhttp.Server]bool{}
+	}
+	a.advised[server] = true
+	a.logger.Warn("connections of this server do not outlive a reload, which ends streams of SDKs over HTTP/2: "+
+		"add the global option servers { listener_wrappers { e2b } }", zap.String("server", server.Name()))
 }
 
 // Start lets the registries push changes. The order in which Caddy starts apps

@@ -74,6 +74,8 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		if server.IdleTimeout == 0 {
 			server.IdleTimeout = caddy.Duration(idleTimeout)
 		}
+		drainOnExit(ctx, server)
+		app.(*App).adviseListener(server)
 	}
 	return nil
 }
@@ -104,6 +106,12 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	defer h.shared.release()
 	if restore := allowSilence(r); restore != nil {
 		defer restore()
+	}
+	if caddy.Exiting() && r.ProtoMajor == 1 && r.Header.Get("Upgrade") == "" {
+		// Work goes on during shutdown_delay, but not the connection: a client
+		// that is told so opens another one, elsewhere. Over HTTP/2 this would
+		// be a GOAWAY.
+		w.Header().Set("Connection", "close")
 	}
 	out := live.gateway.Serve(w, r, h.planes)
 	h.record(r, &out)

@@ -18,10 +18,12 @@ type live struct {
 	members []*routing.Cluster // in the order of the config
 	routes  *routes
 	parts   leases
+	stay    func() // takes the gateway out of the exit
 }
 
 func (l *live) close() {
 	if l.gateway != nil {
+		l.stay()
 		l.gateway.Close()
 	}
 	l.parts.release()
@@ -61,6 +63,7 @@ func build(a *App) (_ *live, err error) {
 		UpstreamIdle:    time.Duration(a.UpstreamIdle),
 		ClientStall:     time.Duration(a.ClientStall),
 	})
+	l.stay = departure.attend(l.gateway)
 	return l, nil
 }
 

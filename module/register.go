@@ -18,6 +18,7 @@ func init() {
 	caddy.RegisterModule(App{})
 	caddy.RegisterModule(Admin{})
 	caddy.RegisterModule(Handler{})
+	caddy.RegisterModule(Listener{})
 	caddy.RegisterModule(RedisRegistry{})
 	caddy.RegisterModule(ControlRegistry{})
 	caddy.RegisterModule(StaticRegistry{})

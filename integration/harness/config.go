@@ -85,9 +85,13 @@ func (s *setting) place(t testing.TB, server object, e *Endpoint) {
 	server["listen"] = []string{s.addresses[listener]}
 	server["automatic_https"] = object{"disable": true}
 	server["protocols"] = s.transport.protocols()
+	policy := object{"alpn": s.transport.alpn()}
+	if given, ok := server["tls_connection_policies"].([]any); ok && given[0].(object)["client_authentication"] != nil {
+		policy["client_authentication"] = given[0].(object)["client_authentication"]
+	}
 	delete(server, "tls_connection_policies")
 	if s.transport.secure() {
-		server["tls_connection_policies"] = []any{object{"alpn": s.transport.alpn()}}
+		server["tls_connection_policies"] = []any{policy}
 	}
 	url := s.transport.scheme() + "://" + s.addresses[listener]
 	e.urls[listener] = url

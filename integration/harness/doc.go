@@ -4,7 +4,8 @@
 // Both take a Caddyfile as an operator would write it and change only what a
 // test must decide itself: every listener moves to a free loopback port, the
 // transport (cleartext, TLS with HTTP/1.1, TLS with HTTP/2) is the test's,
-// certificates come from an authority that was made for the test, the admin
+// certificates come from an authority that was made for the test (what the
+// Caddyfile says about client certificates stays), the admin
 // endpoint and all files stay in a temporary directory.
 //
 // It knows Caddy and nothing of E2B. Caddy's config is global to a process, so

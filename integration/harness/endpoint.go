@@ -73,6 +73,19 @@ func (e *Endpoint) TLS() *tls.Config {
 	return &tls.Config{RootCAs: pool, MinVersion: tls.VersionTLS12}
 }
 
+// DialTLS opens a connection to the gateway that offers no HTTP/2. It closes
+// with the test.
+func (e *Endpoint) DialTLS() net.Conn {
+	e.t.Helper()
+	_, address, _ := strings.Cut(e.URL, "://")
+	c, err := tls.Dial("tcp", address, e.TLS())
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { c.Close() })
+	return c
+}
+
 // freeAddress is a loopback address that nobody listens on at the moment.
 func freeAddress(t testing.TB) string {
 	t.Helper()

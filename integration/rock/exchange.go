@@ -19,6 +19,7 @@ import (
 type exchange struct {
 	role                        Role
 	addr, sandbox, method, path string
+	user                        string // see Match.User
 
 	rw      http.ResponseWriter
 	conn    *net.TCPConn
@@ -149,7 +150,7 @@ func (x *exchange) FlushError() error {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	if x.ended {
+	if x.ended || !x.sent { // flushing would send net/http's own idea of a header
 		return errEnded
 	}
 	return http.NewResponseController(x.rw).Flush()

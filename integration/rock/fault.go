@@ -2,6 +2,7 @@ package rock
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -49,12 +50,14 @@ type Match struct {
 	Method  string
 	// Path is a prefix of the decoded path.
 	Path string
+	// User is the OS user that the client names in Authorization (Basic): a caller of commands.run can mark one command of many by it.
+	User string
 }
 
 func (m Match) matches(x *exchange) bool {
 	return (m.Role == "" || m.Role == x.role) && (m.Address == "" || m.Address == x.addr) &&
 		(m.Sandbox == "" || m.Sandbox == x.sandbox) && (m.Method == "" || m.Method == x.method) &&
-		strings.HasPrefix(x.path, m.Path)
+		(m.User == "" || m.User == x.user) && strings.HasPrefix(x.path, m.Path)
 }
 
 // Fault is one thing that goes wrong.
@@ -181,6 +184,7 @@ func (f *Faults) enter(x *exchange) {
 			x.faults = append(x.faults, &pendingFault{armed: a, at: a.fault.At})
 		}
 	}
+	f.armed = slices.DeleteFunc(f.armed, func(a *Armed) bool { return a.off.Load() })
 }
 
 func (f *Faults) leave(x *exchange) {

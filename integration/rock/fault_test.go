@@ -5,12 +5,14 @@ import (
 	"bytes"
 	"context"
 	"crypto/sha256"
+	"encoding/base64"
 	"encoding/hex"
 	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"net/http/httputil"
 	"strings"
 	"syscall"
@@ -55,6 +57,39 @@ func newFaultRig(t *testing.T) *rig {
 	g.create("f")
 	g.upload("f", "?path=/f", [3]string{"file", "f", file})
 	return g
+}
+
+// A handler may go on for a moment after its answer was cut; a header that nobody wrote must not go out then.
+func TestAnAnswerCutBeforeItsHeaderSendsNone(t *testing.T) {
+	wire := httptest.NewRecorder()
+	x := &exchange{rw: wire, header: http.Header{}, cut: make(chan Kind, 1), declared: -1}
+	x.cut <- CleanEnd
+	x.cutting.Store(true)
+	_, err := x.Write([]byte("late"))
+	x.Flush()
+	if err == nil || wire.Flushed || wire.Body.Len() > 0 {
+		t.Errorf("write: %v, flushed: %v, body %q", err, wire.Flushed, wire.Body)
+	}
+}
+
+// Many requests look alike but for the OS user that they name.
+func TestAFaultHitsTheUserItIsMeantFor(t *testing.T) {
+	g := newFaultRig(t)
+	armed := g.c.Faults().Add(Fault{Match: Match{User: "victim"}, Kind: Close, At: 3, Times: 1})
+	// "victim:", "other:" and "victim:" in base64.
+	for _, tc := range []struct {
+		user  string
+		whole bool
+	}{{"other", true}, {"victim", false}, {"victim", true}} {
+		credential := base64.StdEncoding.EncodeToString([]byte(tc.user + ":"))
+		request := strings.Replace(get("/files?path=/f", "f"), "\r\n\r\n", "\r\nAuthorization: Basic "+credential+"\r\n\r\n", 1)
+		if _, body, _ := g.wire(g.proxy, request); strings.Contains(body, file) != tc.whole {
+			t.Errorf("%s: %q", tc.user, body)
+		}
+	}
+	if armed.Fired() != 1 {
+		t.Errorf("fired %d times", armed.Fired())
+	}
 }
 
 func TestCutsAreByteExact(t *testing.T) {

@@ -106,7 +106,8 @@ func (l *Log) Requests(m Match) []Request {
 	defer l.mu.Unlock()
 	var rs []Request
 	for _, e := range l.entries {
-		x := &exchange{role: e.req.Role, addr: e.req.Address, sandbox: e.req.Sandbox, method: e.req.Method, path: e.req.Path}
+		user, _, _ := (&http.Request{Header: e.req.Header}).BasicAuth()
+		x := &exchange{role: e.req.Role, addr: e.req.Address, sandbox: e.req.Sandbox, method: e.req.Method, path: e.req.Path, user: user}
 		if m.matches(x) {
 			rs = append(rs, e.req)
 		}

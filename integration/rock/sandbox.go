@@ -161,11 +161,12 @@ func (s *Sandbox) endContainer() {
 // removeFiles deletes the root of a sandbox whose container has ended.
 func (s *Sandbox) removeFiles() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.box == nil {
+	box := s.box
+	s.mu.Unlock()
+	if box == nil {
 		return nil
 	}
-	return run.Remove(s.dir)
+	return run.Remove(s.dir) // may take long; the state can be asked for meanwhile
 }
 
 // move records a transition. The caller holds s.life.

@@ -139,8 +139,9 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "not a TCP connection", http.StatusInternalServerError)
 		return
 	}
+	user, _, _ := r.BasicAuth()
 	x := &exchange{
-		role: s.role, addr: s.Addr(), sandbox: s.sandboxOf(r), method: r.Method, path: r.URL.Path,
+		role: s.role, addr: s.Addr(), sandbox: s.sandboxOf(r), method: r.Method, path: r.URL.Path, user: user,
 		rw: w, conn: conn, request: r.Body, cut: make(chan Kind, 1), header: make(http.Header), declared: -1,
 	}
 	entry := s.cluster.log.begin(x, r)

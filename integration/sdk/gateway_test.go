@@ -11,7 +11,15 @@ import (
 	"github.com/caddy-e2b/gateway/integration/envd"
 	"github.com/caddy-e2b/gateway/integration/harness"
 	"github.com/caddy-e2b/gateway/integration/rock"
+	"github.com/caddy-e2b/gateway/integration/sdk/client"
 )
+
+// Deployment is a running gateway with something behind it, as a user of an SDK sees it.
+type Deployment struct {
+	client.Deployment
+	// Protocols counts the requests that arrived so far by protocol: "HTTP/1.1" or "HTTP/2.0".
+	Protocols func() map[string]int
+}
 
 // startDeployment runs the real binary in front of the ROCK double.
 func startDeployment(t testing.TB, over transport, as profile) Deployment {
@@ -55,10 +63,12 @@ func startDeployment(t testing.TB, over transport, as profile) Deployment {
 		tlsH2:       harness.TLS2,
 	}[over])
 	return Deployment{
-		APIURL: gateway.URL, SandboxURL: gateway.URL, CAFile: gateway.CAFile,
-		APIKey:     "e2b_" + strings.Repeat("0a", 20),
-		TemplateID: "python:3.11",
-		Protocols:  func() map[string]int { return countProtocols(gateway.Logs()) },
+		Deployment: client.Deployment{
+			APIURL: gateway.URL, SandboxURL: gateway.URL, CAFile: gateway.CAFile,
+			APIKey:     "e2b_" + strings.Repeat("0a", 20),
+			TemplateID: "python:3.11",
+		},
+		Protocols: func() map[string]int { return countProtocols(gateway.Logs()) },
 	}
 }
 

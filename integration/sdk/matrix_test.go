@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"testing"
 	"time"
+
+	"github.com/caddy-e2b/gateway/integration/sdk/client"
 )
 
 // silence is how long the silent command says nothing. Shorten it for a quick run: -silence 5s.
@@ -56,8 +58,8 @@ func TestMain(m *testing.M) {
 func TestOutputArrivesWhileTheCommandGoesOn(t *testing.T) {
 	for _, over := range transports {
 		t.Run(string(over), func(t *testing.T) {
-			for _, c := range clients {
-				t.Run(c.name, func(t *testing.T) {
+			for _, c := range client.All {
+				t.Run(c.Name, func(t *testing.T) {
 					d := startDeployment(t, over, onEnvd)
 					start(t, c, d, time.Minute, "live").report(t, liveChecks)
 					checkProtocols(t, c, over, d.Protocols())
@@ -69,11 +71,11 @@ func TestOutputArrivesWhileTheCommandGoesOn(t *testing.T) {
 
 // everyCell runs a test for each client over each transport, each against a deployment of its own so that the requests
 // the deployment counts are this client's, and then checks that the transport was the one the cell is named after.
-func everyCell(t *testing.T, as profile, test func(*testing.T, client, transport, Deployment)) {
+func everyCell(t *testing.T, as profile, test func(*testing.T, client.Client, transport, Deployment)) {
 	for _, over := range transports {
 		t.Run(string(over), func(t *testing.T) {
-			for _, c := range clients {
-				t.Run(c.name, func(t *testing.T) {
+			for _, c := range client.All {
+				t.Run(c.Name, func(t *testing.T) {
 					t.Parallel()
 					d := startDeployment(t, over, as)
 					test(t, c, over, d)
@@ -85,7 +87,7 @@ func everyCell(t *testing.T, as profile, test func(*testing.T, client, transport
 }
 
 // checkProtocols fails the test if the requests counted by protocol are not those that the transport stands for.
-func checkProtocols(t *testing.T, c client, over transport, counted map[string]int) {
+func checkProtocols(t *testing.T, c client.Client, over transport, counted map[string]int) {
 	t.Helper()
 	h1, h2 := counted["HTTP/1.1"], counted["HTTP/2.0"]
 	switch {
@@ -93,30 +95,30 @@ func checkProtocols(t *testing.T, c client, over transport, counted map[string]i
 		t.Errorf("no request counted: %v", counted)
 	case len(counted) > 2, over != tlsH2 && h2 > 0, over == tlsH2 && h2 == 0:
 		t.Errorf("requests by protocol over %s: %v", over, counted)
-	case over == tlsH2 && h1 > 0 && !c.downloadsOverHTTP1:
+	case over == tlsH2 && h1 > 0 && !c.DownloadsOverHTTP1:
 		t.Errorf("%d of %d requests over %s came by HTTP/1.1", h1, h1+h2, over)
 	}
 }
 
 func TestWholeLifeOfASandboxOnROCK(t *testing.T) {
 	t.Parallel()
-	everyCell(t, onROCK, func(t *testing.T, c client, over transport, d Deployment) {
+	everyCell(t, onROCK, func(t *testing.T, c client.Client, over transport, d Deployment) {
 		start(t, c, d, 5*time.Minute, "life", lifeArguments(c, over, onROCK)...).report(t, lifeChecks)
 	})
 }
 
 func TestWholeLifeOfASandboxOnEnvd(t *testing.T) {
 	t.Parallel()
-	everyCell(t, onEnvd, func(t *testing.T, c client, over transport, d Deployment) {
+	everyCell(t, onEnvd, func(t *testing.T, c client.Client, over transport, d Deployment) {
 		start(t, c, d, 5*time.Minute, "life", lifeArguments(c, over, onEnvd)...).report(t, slices.Concat(lifeChecks, envdChecks))
 	})
 }
 
 // lifeArguments lets each client transfer the full sizes once: over HTTP/2, where flow control has the most to do, unless
 // that is more than the client can do in the time; and on ROCK, whose way of sending output all at once is the harder one.
-func lifeArguments(c client, over transport, as profile) []string {
+func lifeArguments(c client.Client, over transport, as profile) []string {
 	full := tlsH2
-	if c.quadratic {
+	if c.Quadratic {
 		full = cleartextH1
 	}
 	args := []string{"--profile", string(as)}
@@ -128,7 +130,7 @@ func lifeArguments(c client, over transport, as profile) []string {
 
 func TestCallsOnASandboxThatIsGoneRaiseTheRightClass(t *testing.T) {
 	t.Parallel()
-	everyCell(t, onROCK, func(t *testing.T, c client, _ transport, d Deployment) {
+	everyCell(t, onROCK, func(t *testing.T, c client.Client, _ transport, d Deployment) {
 		start(t, c, d, time.Minute, "gone").report(t, goneChecks)
 	})
 }
@@ -143,12 +145,12 @@ func TestSilentCommandSurvives(t *testing.T) {
 			t.Parallel()
 			d := startDeployment(t, over, onEnvd)
 			seconds := strconv.Itoa(int(silence.Seconds()))
-			running := make([]*program, len(clients))
-			for i, c := range clients {
+			running := make([]*program, len(client.All))
+			for i, c := range client.All {
 				running[i] = start(t, c, d, *silence+time.Minute, "silent", "--seconds", seconds)
 			}
-			for i, c := range clients {
-				t.Run(c.name, func(t *testing.T) { running[i].report(t, silentChecks) })
+			for i, c := range client.All {
+				t.Run(c.Name, func(t *testing.T) { running[i].report(t, silentChecks) })
 			}
 		})
 	}

@@ -1,0 +1,173 @@
+package handlers
+
+import (
+	"context"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+)
+
+// DrainPlan is the course of a drain, in parts that follow one another. A part
+// is cut short when nothing is left to wait for.
+type DrainPlan struct {
+	// Run is how long streams run on undisturbed.
+	Run time.Duration
+	// Spread is the time after that over which the streams that are left are
+	// ended, evenly, so that their clients do not all return in one instant.
+	Spread time.Duration
+	// Rest is how much longer all other calls may take. Those that are not
+	// over then are given up; their outcome is unknown.
+	Rest time.Duration
+}
+
+// PlanDrain divides a grace period. A third of it, at most 30 s, spreads the
+// ends of streams, and what is left at its end, at most 1.5 s, is for the
+// connections to be closed in: the parts of the plan are over by then.
+func PlanDrain(grace time.Duration) DrainPlan {
+	grace = max(grace, 0)
+	p := DrainPlan{Spread: min(grace/3, 30*time.Second), Rest: min(grace/20, time.Second)}
+	closing := min(grace/5, 1500*time.Millisecond)
+	p.Run = grace - p.Spread - p.Rest - closing
+	return p
+}
+
+// spreadStep is how often streams are ended while ends are spread.
+const spreadStep = 20 * time.Millisecond
+
+// Drain ends the gateway's work. From the moment it is called new calls are
+// refused as cause.Drain, over HTTP/1.1 with "Connection: close". It returns nil
+// when the last call is over, and the error of ctx when that comes first.
+// Clients of streams are told that the sandbox still runs.
+//
+// It is called once.
+func (g *Gateway) Drain(ctx context.Context, plan DrainPlan) error {
+	g.calls.close()
+	if g.calls.wait(ctx, plan.Run) {
+		return nil
+	}
+	if g.endSpread(ctx, plan.Spread) {
+		return nil
+	}
+	g.streams.drain()
+	if g.calls.wait(ctx, plan.Rest) {
+		return nil
+	}
+	g.calls.giveUp()
+	for !g.calls.wait(ctx, time.Hour) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// endSpread ends the streams that run, evenly spread over a time. It reports
+// whether the last call was over before that.
+func (g *Gateway) endSpread(ctx context.Context, over time.Duration) (done bool) {
+	all := g.streams.all()
+	begun := time.Now()
+	for next := 0; ; {
+		passed := time.Since(begun)
+		if passed >= over || ctx.Err() != nil {
+			return false
+		}
+		for due := int(float64(len(all)) * float64(passed) / float64(over)); next < due; next++ {
+			all[next].cancel(ended{cause.Drain})
+		}
+		if g.calls.wait(ctx, min(spreadStep, over-passed)) {
+			return true
+		}
+	}
+}
+
+// calls counts the calls that are being served, and lets the ones that are no
+// streams be given up.
+type calls struct {
+	running atomic.Int64
+	closed  atomic.Bool
+	// over has a value when running may have come to 0 after closed was set.
+	// It holds one.
+	over chan struct{}
+
+	mu      sync.Mutex
+	others  map[*context.CancelCauseFunc]struct{} // calls that are no streams
+	givenUp bool
+}
+
+// enter counts a call, which must leave whatever enter says. It reports false
+// when the gateway drains: the call must be refused.
+func (c *calls) enter() bool {
+	c.running.Add(1)
+	return !c.closed.Load()
+}
+
+func (c *calls) leave() {
+	if c.running.Add(-1) == 0 && c.closed.Load() {
+		select {
+		case c.over <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func (c *calls) close() { c.closed.Store(true) }
+
+// wait waits until no call is served any more, for at most d. It reports
+// whether that is so.
+func (c *calls) wait(ctx context.Context, d time.Duration) bool {
+	limit := time.NewTimer(d)
+	defer limit.Stop()
+	for c.running.Load() > 0 {
+		select {
+		case <-c.over:
+		case <-limit.C:
+			return c.running.Load() == 0
+		case <-ctx.Done():
+			return c.running.Load() == 0
+		}
+	}
+	return true
+}
+
+// add registers a call that is no stream. The function that it returns takes it
+// out.
+func (c *calls) add(cancel context.CancelCauseFunc) (remove func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.givenUp {
+		cancel(ended{cause.Deadline})
+	}
+	if c.others == nil {
+		c.others = map[*context.CancelCauseFunc]struct{}{}
+	}
+	key := &cancel
+	c.others[key] = struct{}{}
+	return func() {
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		delete(c.others, key)
+	}
+}
+
+// giveUp gives up the calls that are no streams. To their clients it is the
+// gateway's time that ran out: cause.Drain would promise that nothing was done.
+func (c *calls) giveUp() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.givenUp = true
+	for cancel := range c.others {
+		(*cancel)(ended{cause.Deadline})
+	}
+}
+
+// closeConnection tells an HTTP/1.1 client that this is the last answer on its
+// connection. HTTP/2 has no such header, and net/http would make a GOAWAY of it,
+// which ends the connection's other streams in some clients.
+func closeConnection(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor == 1 {
+		w.Header().Set("Connection", "close")
+	}
+}

@@ -1,0 +1,231 @@
+package harness
+
+import (
+	"bytes"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+)
+
+// H2 is an HTTP/2 connection that shows its frames, for what a client library
+// hides: who sent GOAWAY, which settings hold, how a stream was reset. It
+// answers SETTINGS, and PING unless it is deaf. It opens no window: a stream
+// takes 64 KiB.
+type H2 struct {
+	t    testing.TB
+	conn net.Conn
+
+	mu     sync.Mutex // guards writing and what follows
+	framer *http2.Framer
+	next   uint32
+	deaf   bool
+
+	changed  chan struct{} // has a value when something below may be new
+	state    sync.Mutex
+	streams  map[uint32]*H2Stream
+	settings map[http2.SettingID]uint32
+	goAway   bool
+	ended    error
+}
+
+// H2Stream is what has come back on a stream.
+type H2Stream struct {
+	Status string
+	Body   string
+	// Ended is set by END_STREAM, Reset by RST_STREAM.
+	Ended bool
+	Reset error
+}
+
+// DialH2 opens a connection to the gateway, which must be one of [TLS2]. It
+// closes with the test.
+func (e *Endpoint) DialH2() *H2 {
+	e.t.Helper()
+	config := e.TLS()
+	config.NextProtos = []string{"h2"}
+	_, address, _ := strings.Cut(e.URL, "://")
+	conn, err := tls.Dial("tcp", address, config)
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { conn.Close() })
+	c := &H2{
+		t: e.t, conn: conn, framer: http2.NewFramer(conn, conn), next: 1,
+		changed: make(chan struct{}, 1), streams: map[uint32]*H2Stream{}, settings: map[http2.SettingID]uint32{},
+	}
+	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
+		e.t.Fatal(err)
+	}
+	if err := c.framer.WriteSettings(); err != nil {
+		e.t.Fatal(err)
+	}
+	go c.read()
+	return c
+}
+
+// Deafen makes the connection answer no PING any more.
+func (c *H2) Deafen() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.deaf = true
+}
+
+// Request sends a request with headers ("name", "value", …) and a body and
+// returns its stream.
+func (c *H2) Request(method, path, body string, headers ...string) (stream uint32) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	stream, c.next = c.next, c.next+2
+	var block bytes.Buffer
+	encoder := hpack.NewEncoder(&block)
+	encoder.SetMaxDynamicTableSize(0)
+	fields := append([]string{":method", method, ":scheme", "https", ":authority", c.conn.RemoteAddr().String(), ":path", path}, headers...)
+	for i := 0; i+1 < len(fields); i += 2 {
+		if err := encoder.WriteField(hpack.HeaderField{Name: strings.ToLower(fields[i]), Value: fields[i+1]}); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.state.Lock()
+	c.streams[stream] = &H2Stream{}
+	c.state.Unlock()
+	err := c.framer.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: body == "",
+	})
+	if err == nil && body != "" {
+		err = c.framer.WriteData(stream, true, []byte(body))
+	}
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	return stream
+}
+
+func (c *H2) read() {
+	for {
+		f, err := c.framer.ReadFrame()
+		if err != nil {
+			c.note(func() { c.ended = err })
+			return
+		}
+		switch f := f.(type) {
+		case *http2.SettingsFrame:
+			if !f.IsAck() {
+				c.note(func() {
+					_ = f.ForeachSetting(func(s http2.Setting) error { c.settings[s.ID] = s.Val; return nil })
+				})
+				c.write(func() error { return c.framer.WriteSettingsAck() })
+			}
+		case *http2.PingFrame:
+			if !f.IsAck() {
+				c.write(func() error {
+					if c.deaf {
+						return nil
+					}
+					return c.framer.WritePing(true, f.Data)
+				})
+			}
+		case *http2.MetaHeadersFrame:
+			c.stream(f.StreamID, func(s *H2Stream) {
+				if s.Status == "" {
+					s.Status = f.PseudoValue("status")
+				}
+				s.Ended = f.StreamEnded()
+			})
+		case *http2.DataFrame:
+			c.stream(f.StreamID, func(s *H2Stream) {
+				s.Body += string(f.Data())
+				s.Ended = f.StreamEnded()
+			})
+		case *http2.RSTStreamFrame:
+			c.stream(f.StreamID, func(s *H2Stream) { s.Reset = fmt.Errorf("RST_STREAM %v", f.ErrCode) })
+		case *http2.GoAwayFrame:
+			c.note(func() { c.goAway = true })
+		}
+	}
+}
+
+func (c *H2) write(f func() error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = f() // read learns of a connection that is gone
+}
+
+func (c *H2) stream(id uint32, f func(*H2Stream)) {
+	c.note(func() {
+		if s := c.streams[id]; s != nil {
+			f(s)
+		}
+	})
+}
+
+func (c *H2) note(f func()) {
+	c.state.Lock()
+	f()
+	c.state.Unlock()
+	select {
+	case c.changed <- struct{}{}:
+	default:
+	}
+}
+
+// Stream is what has come back on a stream so far.
+func (c *H2) Stream(id uint32) H2Stream {
+	c.state.Lock()
+	defer c.state.Unlock()
+	return *c.streams[id]
+}
+
+// Setting is a setting of the gateway's, 0 when it sent none.
+func (c *H2) Setting(id http2.SettingID) uint32 {
+	c.state.Lock()
+	defer c.state.Unlock()
+	return c.settings[id]
+}
+
+// GoneAway reports whether the gateway has sent GOAWAY.
+func (c *H2) GoneAway() bool {
+	c.state.Lock()
+	defer c.state.Unlock()
+	return c.goAway
+}
+
+// Closed is the error that ended the connection, nil while it lives.
+func (c *H2) Closed() error {
+	c.state.Lock()
+	defer c.state.Unlock()
+	return c.ended
+}
+
+// Until waits until something holds of the connection. One at a time may wait.
+func (c *H2) Until(what string, holds func() bool) {
+	c.t.Helper()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	for !holds() {
+		select {
+		case <-c.changed:
+		case <-limit.C:
+			c.t.Fatalf("waiting for %s in vain; the connection: %v", what, errors.Join(c.Closed(), fmt.Errorf("GOAWAY %t", c.GoneAway())))
+		}
+	}
+}
+
+// Wait waits for the end of a stream and returns it.
+func (c *H2) Wait(id uint32) H2Stream {
+	c.t.Helper()
+	c.Until(fmt.Sprintf("the end of stream %d", id), func() bool {
+		s := c.Stream(id)
+		return s.Ended || s.Reset != nil || c.Closed() != nil
+	})
+	return c.Stream(id)
+}
