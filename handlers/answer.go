@@ -1,10 +1,7 @@
 package handlers
 
 import (
-	"errors"
-	"io"
 	"net/http"
-	"sync"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/envelope"
@@ -17,13 +14,22 @@ func (c *dataCall) answer(resp *http.Response) {
 		c.fail(f)
 		return
 	}
-	if c.proto == protocol.ConnectStream {
-		c.answerStream(resp)
+	if p, ok := protocol.Framing(resp.Header.Get("Content-Type")); ok && c.proto.Framed() && !hasGRPCStatus(resp.Header) {
+		c.answerStream(resp, p)
 		return
+	}
+	if protocol.MediaType(resp.Header.Get("Content-Type")) == protocol.EventStream {
+		// It may be silent for as long as its sandbox lives.
+		c.register()
+		unbuffered(c.w.Header())
 	}
 	c.writeHead(resp)
 	c.copyBody(resp)
 }
+
+// unbuffered asks nginx, where it stands in front of us, to pass on each piece
+// of an answer as it comes.
+func unbuffered(h http.Header) { h.Set("X-Accel-Buffering", "no") }
 
 // writeHead sends the status and the headers at once: the client may be
 // waiting for them to know that its command has started.
@@ -43,37 +49,22 @@ func (c *dataCall) writeHead(resp *http.Response) {
 	}
 }
 
-var copyBuffers = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
-
 // copyBody relays a body that has no room for a failure: if it is cut here, it
 // must look cut there. An answer that ended early is never ended cleanly.
 func (c *dataCall) copyBody(resp *http.Response) {
-	buf := copyBuffers.Get().(*[]byte)
-	defer copyBuffers.Put(buf)
-	for {
-		n, err := resp.Body.Read(*buf)
-		if n > 0 {
-			if _, werr := c.w.Write((*buf)[:n]); werr != nil {
-				c.clientGone(werr)
-				return
-			}
-			// A body of known length fills the client's buffers by itself;
-			// of any other, each piece may be what somebody waits for.
-			if resp.ContentLength < 0 {
-				if werr := c.control.Flush(); werr != nil {
-					c.clientGone(werr)
-					return
-				}
-			}
-		}
-		if err == io.EOF {
-			copyTrailers(c.w.Header(), resp.Trailer)
-			return
-		}
-		if err != nil {
-			c.cut(err)
-			return
-		}
+	var flush func() error
+	if resp.ContentLength < 0 {
+		// A body of known length fills the client's buffers by itself; of any
+		// other, each piece may be what somebody waits for.
+		flush = c.control.Flush
+	}
+	switch readErr, writeErr := envelope.CopyPlain(c.w, flush, resp.Body, nil); {
+	case writeErr != nil:
+		c.clientGone(writeErr)
+	case readErr != nil:
+		c.cut(readErr)
+	default:
+		copyTrailers(c.w.Header(), resp.Trailer)
 	}
 }
 
@@ -98,62 +89,6 @@ func (c *dataCall) clientGone(err error) {
 	}
 	c.out.Err = err
 	c.out.Abort = true
-}
-
-// answerStream relays a Connect stream and sees to it that it ends once, in the
-// protocol, and with the true cause.
-func (c *dataCall) answerStream(resp *http.Response) {
-	// The end may have to be written here, so no length can be promised.
-	delete(resp.Header, "Content-Length")
-	resp.ContentLength = -1
-	// nginx, where it stands in front of us, buffers what does not say so.
-	h := c.w.Header()
-	h.Set("X-Accel-Buffering", "no")
-	c.writeHead(resp)
-	encoding := resp.Header.Get("Connect-Content-Encoding")
-	relay := envelope.Relay{
-		Dst:        c.w,
-		Flush:      c.control.Flush,
-		MaxHeld:    c.g.opt.MaxHeldEnvelope,
-		Compressed: encoding != "" && encoding != "identity",
-		EndStream:  c.translateEndStream,
-		Classify:   classifier(c.out.Operation.Name, h.Get("Content-Type")),
-	}
-	res := relay.Copy(resp.Body)
-	switch {
-	case res.WriteErr != nil, c.r.Context().Err() != nil && !res.Ended:
-		c.clientGone(errors.Join(res.WriteErr, c.r.Context().Err()))
-	case res.Ended:
-	case res.Torn:
-		c.cut(res.ReadErr)
-	case res.Final:
-		// The command is over and its result was delivered; only the end of
-		// the stream is missing. An error here would lose the result.
-		c.endStream([]byte("{}"))
-	default:
-		c.out.Err = res.ReadErr
-		c.out.End = c.causeOfEnd(res.ReadErr)
-		f := cause.Failure{Cause: c.out.End, SandboxID: c.target.SandboxID}
-		c.endStream(f.EndStream())
-	}
-}
-
-// causeOfEnd is why a stream ended without EndStream.
-func (c *dataCall) causeOfEnd(err error) cause.Cause {
-	f := cause.Failure{Cause: cause.UpstreamReset}
-	switch {
-	case errors.Is(err, envelope.ErrInvalidFrame):
-		f.Cause = cause.UpstreamInvalid
-	case errors.Is(err, envelope.ErrNoEndStream):
-		f.Cause = cause.UpstreamEOF
-	}
-	return c.explain(f).Cause
-}
-
-func (c *dataCall) endStream(payload []byte) {
-	if _, err := c.w.Write(envelope.Append(nil, envelope.FlagEndStream, payload)); err != nil {
-		c.clientGone(err)
-	}
 }
 
 // announceTrailers tells the client which trailers follow (RFC 9110 section

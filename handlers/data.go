@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
+	"github.com/caddy-e2b/gateway/handlers/websocket"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -26,6 +27,9 @@ type dataCall struct {
 	body    *streamedBody   // nil when the body was read first
 	dog     *watchdog       // w is it, too
 	ctx     context.Context // of the request that was sent on
+	cancel  context.CancelCauseFunc
+	// forget takes a stream that was registered out again.
+	forget func()
 	// answered: the head of an answer was written.
 	answered bool
 	out      Outcome
@@ -70,7 +74,7 @@ func (c *dataCall) guard(w http.ResponseWriter) {
 		stall:          c.g.opt.ClientStall,
 		waiting:        func() bool { return c.body == nil || c.body.whole.Load() },
 	}
-	if c.proto == protocol.ConnectStream {
+	if c.proto.Framed() {
 		c.dog.idle, c.dog.alive = idleLimits(c.g.opt.UpstreamIdle, keepaliveInterval(c.r.Header))
 	}
 	c.w = c.dog
@@ -127,6 +131,10 @@ func (c *dataCall) serve() {
 		return
 	}
 	defer resp.Body.Close()
+	if websocket.Requested(c.r) && websocket.Switched(resp) {
+		c.tunnel(resp)
+		return
+	}
 	if resp.ContentLength < 0 || resp.ContentLength > maxWrite {
 		c.dog.watch()
 	}
@@ -171,17 +179,20 @@ func (c *dataCall) hops() ([]hop, *cause.Failure) {
 // answer has been relayed.
 func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
-	c.ctx = ctx
+	c.ctx, c.cancel = ctx, cancel
 	req = outbound(ctx, c.r, routing.DataPlane)
 	// Set, not copied: Connection could have named it.
 	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
 	req.Header[routing.HeaderSandboxPort] = c.r.Header[routing.HeaderSandboxPort]
+	if websocket.Requested(c.r) {
+		websocket.Mark(req.Header)
+	}
 	if c.cluster.Mode == routing.ModeRock && c.out.Operation.Name != filesCall {
 		// Nobody but a web server in between would compress an RPC, and ROCK's
 		// answers must be read.
 		delete(req.Header, "Accept-Encoding")
 	}
-	done = c.bound(cancel)
+	done = c.bound()
 
 	switch n := c.r.ContentLength; {
 	case n == 0:
@@ -219,12 +230,12 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 }
 
 // bound lets the gateway give up the call: at the client's deadline, and when
-// the sandbox of a stream is ended through this gateway.
-func (c *dataCall) bound(cancel context.CancelCauseFunc) (done func()) {
-	remove, stop := func() {}, func() bool { return true }
+// the sandbox of a stream is ended.
+func (c *dataCall) bound() (done func()) {
+	stop, cancel := func() bool { return true }, c.cancel
 	c.dog.giveUp = cancel
-	if c.proto == protocol.ConnectStream {
-		remove = c.g.streams.add(&running{c.route, cancel})
+	if c.proto.Framed() {
+		c.register()
 	}
 	if d, ok := clientDeadline(c.r.Header); ok {
 		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
@@ -232,9 +243,19 @@ func (c *dataCall) bound(cancel context.CancelCauseFunc) (done func()) {
 	return func() {
 		c.dog.stop()
 		stop()
-		remove()
+		if c.forget != nil {
+			c.forget()
+		}
 		cancel(nil)
 	}
+}
+
+// register makes the call a stream: it is ended with its sandbox.
+func (c *dataCall) register() {
+	if c.forget != nil {
+		c.forget()
+	}
+	c.forget = c.g.streams.add(&running{c.route, c.cancel})
 }
 
 // causeOfBody is what it means that the request body could not be read.

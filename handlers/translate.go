@@ -19,7 +19,7 @@ import (
 // no answer in the protocol of the call is always converted.
 func (c *dataCall) translate(resp *http.Response) (cause.Failure, bool) {
 	status := resp.StatusCode
-	stream := c.proto == protocol.ConnectStream
+	stream := c.proto.Framed()
 	health := c.out.Operation.Name == healthCall
 	switch {
 	case !knownStatus(status):
@@ -68,9 +68,19 @@ func isHealth(resp *http.Response) bool {
 }
 
 // sameType reports an answer in the media type of the request, as Connect has
-// it.
+// it. gRPC lets the server name the codec where the client has not, or not, and
+// gRPC-Web lets the client ask for either of its two forms.
 func (c *dataCall) sameType(resp *http.Response) bool {
-	return protocol.MediaType(resp.Header.Get("Content-Type")) == protocol.MediaType(c.r.Header.Get("Content-Type"))
+	answer := resp.Header.Get("Content-Type")
+	p, _ := protocol.Framing(answer)
+	switch c.proto {
+	case protocol.GRPC:
+		return p == protocol.GRPC
+	case protocol.GRPCWeb, protocol.GRPCWebText:
+		return p == protocol.GRPCWeb || p == protocol.GRPCWebText
+	default:
+		return protocol.MediaType(answer) == protocol.MediaType(c.r.Header.Get("Content-Type"))
+	}
 }
 
 // checkStream refuses an answer to a streaming call that is no stream.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -173,6 +174,44 @@ func TestEachProtocolIsAnsweredInItsOwnWay(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// What follows whole frames of a stream.
+func TestAStreamUnderWayEndsInItsOwnProtocol(t *testing.T) {
+	lost := Failure{Cause: UpstreamReset, SandboxID: "ü"}
+	const message = "The connection to sandbox %C3%BC was lost; the sandbox may still be running, but the outcome of this call is unknown"
+	for _, tc := range []struct {
+		f       Failure
+		p       protocol.Protocol
+		body    string
+		trailer http.Header
+	}{
+		{Failure{}, protocol.ConnectStream, "\x02\x00\x00\x00\x02{}", nil},
+		{Failure{}, protocol.GRPC, "", http.Header{"Grpc-Status": {"0"}}},
+		{Failure{}, protocol.GRPCWeb, "\x80\x00\x00\x00\x10grpc-status: 0\r\n", nil},
+		{Failure{}, protocol.GRPCWebText, "gAAAABBncnBjLXN0YXR1czogMA0K", nil},
+		{Failure{Cause: Drain}, protocol.ConnectStream, "\x02\x00\x00\x00\x7e" + `{"error":{"code":"aborted","message":"The gateway is restarting; the sandbox and its processes are still running, reconnect"}}`, nil},
+		{lost, protocol.GRPC, "", http.Header{"Grpc-Status": {"10"}, "Grpc-Message": {message}}},
+		{lost, protocol.GRPCWeb, "\x80\x00\x00\x00\x95grpc-status: 10\r\ngrpc-message: " + message + "\r\n", nil},
+	} {
+		body, trailer := tc.f.End(tc.p)
+		if string(body) != tc.body || !reflect.DeepEqual(trailer, tc.trailer) {
+			t.Errorf("%v, %v: %q %v", tc.f.Cause, tc.p, body, trailer)
+		}
+	}
+}
+
+func TestAWebSocketIsClosedWithTheCause(t *testing.T) {
+	for _, c := range every() {
+		want := uint16(1011)
+		if c == Drain {
+			want = 1001
+		}
+		f := Failure{Cause: c, SandboxID: "x"}
+		if code, reason := f.WebSocketClose(); code != want || reason != f.Text() {
+			t.Errorf("%v: %d %q", c, code, reason)
+		}
 	}
 }
 

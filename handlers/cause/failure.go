@@ -60,6 +60,9 @@ func (f Failure) code() string {
 // EndStream is the payload of the EndStream envelope that tells the failure.
 // Connect's EndStream is JSON in every codec.
 func (f Failure) EndStream() []byte {
+	if f.Cause == OK {
+		return []byte("{}")
+	}
 	type connectError struct {
 		Code    string `json:"code"`
 		Message string `json:"message"`
@@ -67,6 +70,24 @@ func (f Failure) EndStream() []byte {
 	return marshal(struct {
 		Error connectError `json:"error"`
 	}{connectError{f.code(), f.Text()}})
+}
+
+// End is what ends a stream of protocol p that is under way: the rest of the
+// body, which must begin where a frame may, and the trailers. The zero Failure
+// ends it well. Protocols without frames have no such end.
+func (f Failure) End(p protocol.Protocol) (body []byte, trailer http.Header) {
+	switch p {
+	case protocol.ConnectStream:
+		return envelope.Append(nil, envelope.FlagEndStream, f.EndStream()), nil
+	case protocol.GRPC:
+		trailer = http.Header{}
+		f.setGRPC(trailer)
+		return nil, trailer
+	case protocol.GRPCWeb, protocol.GRPCWebText:
+		return f.grpcWebTrailers(p), nil
+	default:
+		return nil, nil
+	}
 }
 
 // Write answers a request with the failure, in the request's protocol. Nothing
@@ -78,20 +99,18 @@ func (f Failure) Write(w http.ResponseWriter, p protocol.Protocol, contentType s
 	// Clients compare the content type as it is, so it has no parameter.
 	contentType = protocol.MediaType(contentType)
 	switch p {
-	case protocol.ConnectStream:
-		h.Set("Content-Type", contentType)
-		send(w, http.StatusOK, envelope.Append(nil, envelope.FlagEndStream, f.EndStream()))
 	case protocol.ConnectUnary:
 		f.writeUnary(w)
+	case protocol.ConnectStream, protocol.GRPCWeb, protocol.GRPCWebText:
+		h.Set("Content-Type", contentType)
+		body, _ := f.End(p)
+		send(w, http.StatusOK, body)
 	case protocol.GRPC:
 		h.Set("Content-Type", contentType)
 		// Trailers-Only: the status travels in the headers (gRPC over HTTP/2,
 		// "Responses").
-		h.Set("Grpc-Status", strconv.Itoa(f.grpcStatus()))
-		h.Set("Grpc-Message", percentEncode(f.Text()))
+		f.setGRPC(h)
 		send(w, http.StatusOK, nil)
-	case protocol.GRPCWeb, protocol.GRPCWebText:
-		f.writeGRPCWeb(w, p, contentType)
 	case protocol.Page:
 		f.writePage(w)
 	default:

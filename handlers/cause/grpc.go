@@ -20,26 +20,35 @@ var grpcStatuses = map[string]int{
 }
 
 func (f Failure) grpcStatus() int {
+	if f.Cause == OK {
+		return 0
+	}
 	if n, ok := grpcStatuses[f.code()]; ok {
 		return n
 	}
 	return grpcStatuses["unknown"]
 }
 
-// GRPCWebTrailers is the trailer frame that tells the failure.
-func (f Failure) GRPCWebTrailers() []byte {
-	block := "grpc-status: " + strconv.Itoa(f.grpcStatus()) + "\r\n" +
-		"grpc-message: " + percentEncode(f.Text()) + "\r\n"
-	return envelope.Append(nil, envelope.FlagGRPCWebTrailers, []byte(block))
+// setGRPC puts the trailers that tell the failure into h.
+func (f Failure) setGRPC(h http.Header) {
+	h.Set("Grpc-Status", strconv.Itoa(f.grpcStatus()))
+	if f.Cause != OK {
+		h.Set("Grpc-Message", percentEncode(f.Text()))
+	}
 }
 
-func (f Failure) writeGRPCWeb(w http.ResponseWriter, p protocol.Protocol, contentType string) {
-	w.Header().Set("Content-Type", contentType)
-	body := f.GRPCWebTrailers()
-	if p == protocol.GRPCWebText {
-		body = []byte(base64.StdEncoding.EncodeToString(body))
+// grpcWebTrailers is the trailer frame that tells the failure, in the form of
+// p.
+func (f Failure) grpcWebTrailers(p protocol.Protocol) []byte {
+	block := "grpc-status: " + strconv.Itoa(f.grpcStatus()) + "\r\n"
+	if f.Cause != OK {
+		block += "grpc-message: " + percentEncode(f.Text()) + "\r\n"
 	}
-	send(w, http.StatusOK, body)
+	frame := envelope.Append(nil, envelope.FlagGRPCWebTrailers, []byte(block))
+	if p == protocol.GRPCWebText {
+		return []byte(base64.StdEncoding.EncodeToString(frame))
+	}
+	return frame
 }
 
 // percentEncode is grpc-message's encoding: everything outside printable ASCII,

@@ -166,7 +166,7 @@ func (f *frames) sourceEnded(err error) error {
 	case f.follow.boundary():
 		return io.EOF
 	default:
-		return io.ErrUnexpectedEOF
+		return fmt.Errorf("%w: %w", ErrNoEndStream, io.ErrUnexpectedEOF)
 	}
 }
 

@@ -31,14 +31,22 @@ const (
 	GRPCWebText
 )
 
+// EventStream is the media type of server-sent events, which are not framed and
+// may go on for ever.
+const EventStream = "text/event-stream"
+
 // String is the protocol's name in logs.
 func (p Protocol) String() string {
 	return [...]string{"plain", "page", "connect", "connect-stream", "grpc", "grpc-web", "grpc-web-text"}[p]
 }
 
+// Framed reports a protocol whose bodies are made of frames, the last of which,
+// or the trailers after them, say how the call has ended.
+func (p Protocol) Framed() bool { return p >= ConnectStream }
+
 // OfRPC is the protocol of a request to an RPC's path.
 func OfRPC(r *http.Request) Protocol {
-	if p, ok := framed(MediaType(r.Header.Get("Content-Type"))); ok {
+	if p, ok := Framing(r.Header.Get("Content-Type")); ok {
 		return p
 	}
 	return ConnectUnary
@@ -52,8 +60,9 @@ func OfPage(r *http.Request) Protocol {
 	return Plain
 }
 
-// framed recognises the content types whose bodies are made of frames.
-func framed(mediaType string) (Protocol, bool) {
+// Framing recognises the content types whose bodies are made of frames.
+func Framing(contentType string) (Protocol, bool) {
+	mediaType := MediaType(contentType)
 	switch {
 	case strings.HasPrefix(mediaType, "application/connect+"):
 		return ConnectStream, true

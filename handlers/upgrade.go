@@ -1,0 +1,67 @@
+package handlers
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/websocket"
+)
+
+// tunnel joins the client with a sandbox that has switched to WebSocket, and
+// sees to it that the client is told when the sandbox is lost.
+func (c *dataCall) tunnel(resp *http.Response) {
+	upstream, ok := resp.Body.(io.ReadWriteCloser)
+	if !ok {
+		c.fail(cause.Failure{Cause: cause.Internal})
+		return
+	}
+	// The request's own context ends when the client ends its direction. That
+	// must not end the other one.
+	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.r.Context()))
+	defer cancel(nil)
+	c.ctx, c.cancel = ctx, cancel
+	c.register()
+	c.dog.stop() // a socket may be silent
+	h := c.w.Header()
+	answerHeaders(h, resp)
+	websocket.Mark(h)
+	c.answered = true
+	c.w.WriteHeader(http.StatusSwitchingProtocols)
+	conn, buffered, err := c.control.Hijack()
+	if err != nil {
+		c.out.Err, c.out.End, c.out.Abort = err, cause.Internal, true
+		return
+	}
+	// What came right behind the handshake was read already. The rest is read
+	// from the connection itself: through net/http's reader the end of the
+	// client's direction would end the request.
+	early, _ := buffered.Peek(buffered.Reader.Buffered())
+	reader := io.MultiReader(bytes.NewReader(early), conn)
+	t := websocket.Tunnel{Client: conn, ClientReader: reader, Upstream: upstream, Stall: max(c.g.opt.ClientStall, 0), Why: c.whyClosed}
+	if res := t.Run(ctx); res.ClientErr != nil && !res.Lost {
+		c.out.Err, c.out.End = res.ClientErr, cause.ClientGone
+		if errors.Is(res.ClientErr, os.ErrDeadlineExceeded) {
+			c.out.End = cause.ClientStalled
+		}
+		if by := endedBy(c.ctx); by != cause.OK {
+			c.out.End = by
+		}
+	}
+}
+
+// whyClosed finds out why a tunnel has ended, and how that is told.
+func (c *dataCall) whyClosed(err error) (code uint16, reason string) {
+	f := cause.Failure{Cause: cause.UpstreamReset}
+	if errors.Is(err, io.EOF) {
+		f.Cause = cause.UpstreamEOF
+	}
+	f = c.explain(f)
+	f.SandboxID = c.target.SandboxID
+	c.out.Err, c.out.End = err, f.Cause
+	return f.WebSocketClose()
+}
