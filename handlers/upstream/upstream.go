@@ -86,8 +86,8 @@ func New(c Config) *Transport {
 		MaxResponseHeaderBytes: 256 << 10,
 		// A request's head fits, and longer bodies go past the buffer. What is
 		// read comes from conn's buffer.
-		WriteBufferSize: 1 << 10,
-		ReadBufferSize:  512,
+		WriteBufferSize: 768,
+		ReadBufferSize:  256,
 		// An empty map keeps HTTP/2 off: one connection for many sandboxes
 		// would let one reset end all of their streams.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
