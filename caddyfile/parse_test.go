@@ -137,3 +137,37 @@ func FuzzRegistries(f *testing.F) {
 		_ = control.UnmarshalCaddyfile(caddyfile.NewDispenser(tokens))
 	})
 }
+
+func TestAListenerInJSONIsHeldToTheRulesOfTheCaddyfile(t *testing.T) {
+	for rule, config := range map[string]string{
+		"max_concurrent_streams is from": `{"max_concurrent_streams": -1}`,
+		"stream_window is from":          `{"stream_window": 4194304}`,
+		"connection_window is from":      `{"connection_window": 1}`,
+		"must not be larger":             `{"stream_window": 3200000}`,
+		"must not be negative":           `{"ping_timeout": -1}`,
+	} {
+		var c ListenerConfig
+		if err := json.Unmarshal([]byte(config), &c); err != nil {
+			t.Fatalf("%s: %v", rule, err)
+		}
+		if err := c.Check(); err == nil || !strings.Contains(err.Error(), rule) {
+			t.Errorf("want an error with %q, got %v", rule, err)
+		}
+	}
+}
+
+// FuzzListener does the same for the listener wrapper.
+func FuzzListener(f *testing.F) {
+	f.Add("e2b {\n max_concurrent_streams 5\n stream_window 1MiB\n ping_interval off\n write_timeout 1s\n}")
+	f.Add("e2b")
+	f.Fuzz(func(t *testing.T, text string) {
+		tokens, err := caddyfile.Tokenize([]byte(text), "Caddyfile")
+		if err != nil {
+			return
+		}
+		c := new(ListenerConfig)
+		if c.UnmarshalCaddyfile(caddyfile.NewDispenser(tokens)) == nil && c.Check() != nil {
+			t.Errorf("%q is accepted but wrong: %v", text, c.Check())
+		}
+	})
+}

@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -160,6 +161,40 @@ func TestAReloadTouchesNoHTTP1Connection(t *testing.T) {
 	if got := version(t, busy); got != "two" {
 		t.Errorf("the connection of the stream gets %q", got)
 	}
+}
+
+// Without the wrapper about one request in a hundred is lost.
+func TestNoRequestOnAKeptConnectionIsLostInReloads(t *testing.T) {
+	rock := newRock(t, noContent)
+	g := harness.Start(t, wrapped(rock, "e2b", "0"))
+	ctx, stop := context.WithCancel(t.Context())
+	defer stop()
+	var clients sync.WaitGroup
+	for range 8 {
+		c := dial(t, g.URL)
+		version(t, c) // accepted
+		clients.Go(func() {
+			answers := bufio.NewReader(c)
+			for ctx.Err() == nil {
+				_, err := io.WriteString(c, "GET /version HTTP/1.1\r\nHost: gateway\r\n\r\n")
+				if err == nil {
+					var resp *http.Response
+					if resp, err = http.ReadResponse(answers, nil); err == nil {
+						_, err = io.Copy(io.Discard, resp.Body)
+					}
+				}
+				if err != nil {
+					t.Errorf("a request was lost: %v", err)
+					return
+				}
+			}
+		})
+	}
+	for i := range 30 {
+		g.Reload(wrapped(rock, "e2b", fmt.Sprint(i)))
+	}
+	stop()
+	clients.Wait()
 }
 
 // The Caddyfile numbers servers in the order of their names, so another site

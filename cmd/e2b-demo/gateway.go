@@ -118,6 +118,9 @@ func caddyfile(listen string, withTLS bool, dir string, d *deployment) string {
 	}
 	servers {
 		protocols h1
+		listener_wrappers {
+			e2b
+		}
 	}
 	e2b {
 		` + registry + `

@@ -1,11 +1,15 @@
 package envelope
 
 import (
+	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net/textproto"
+	"strconv"
+	"strings"
 )
 
 // Class is what a message means to whoever relays it.
@@ -269,13 +273,15 @@ func readable(payload []byte) bool {
 	return !ok || failure[0] == '{'
 }
 
-// hasStatus reports whether trailers, which are lines as in a head of HTTP/1.1,
-// tell how the call ended.
+// hasStatus reports whether trailers tell how the call ended. They are lines as
+// in a head of HTTP/1.1, without the empty one at the end (gRPC-Web, "HTTP
+// Trailers"). Some clients do not ask for the end of the last line either.
 func hasStatus(trailers []byte) bool {
-	for line := range bytes.Lines(trailers) {
-		if name, _, ok := bytes.Cut(line, []byte(":")); ok && bytes.EqualFold(name, []byte("grpc-status")) {
-			return true
-		}
+	r := textproto.NewReader(bufio.NewReader(io.MultiReader(bytes.NewReader(trailers), strings.NewReader("\r\n\r\n"))))
+	header, err := r.ReadMIMEHeader()
+	if err != nil {
+		return false
 	}
-	return false
+	_, err = strconv.ParseUint(header.Get("Grpc-Status"), 10, 32)
+	return err == nil
 }

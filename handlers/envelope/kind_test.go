@@ -28,12 +28,14 @@ func TestGRPCWebEndsWithItsTrailerFrame(t *testing.T) {
 		}
 	}
 	for name, frame := range map[string][]byte{
-		"EndStream of Connect":      end("{}"),
-		"unknown flag":              Append(nil, 4, nil),
-		"compressed message":        Append(nil, FlagCompressed, []byte("z")),
-		"trailers of nothing":       trailers(""),
-		"trailers without a status": trailers("grpc-message: x\r\n"),
-		"huge trailers":             {0x80, 0xff, 0xff, 0xff, 0xff},
+		"EndStream of Connect":       end("{}"),
+		"unknown flag":               Append(nil, 4, nil),
+		"compressed message":         Append(nil, FlagCompressed, []byte("z")),
+		"trailers of nothing":        trailers(""),
+		"trailers without a status":  trailers("grpc-message: x\r\n"),
+		"trailers that are no lines": trailers("grpc-status"),
+		"a status of letters":        trailers("grpc-status: ok\r\n"),
+		"huge trailers":              {0x80, 0xff, 0xff, 0xff, 0xff},
 	} {
 		got, res := relay(bytes.NewReader(join(whole, frame)), ofKind(GRPCWeb))
 		if got != string(whole) || res.Ended || !errors.Is(res.ReadErr, ErrInvalidFrame) {
