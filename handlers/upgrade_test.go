@@ -222,6 +222,26 @@ func TestTheGatewayClosesWebSocketsBetweenFrames(t *testing.T) {
 	}
 }
 
+func TestADrainClosesWebSocketsAndWaitsForThem(t *testing.T) {
+	g := newRig(t)
+	g.socket(t, func(_ *http.Request, c *net.TCPConn, br *bufio.Reader) {
+		io.WriteString(c, switched+text("x"))
+		io.Copy(io.Discard, br)
+	})
+	c, br, _ := g.open(t, upgrade, "")
+	read(t, br, 3)
+	drained := make(chan error, 1)
+	go func() { drained <- g.gateway.Drain(t.Context(), PlanDrain(3*time.Second)) }()
+	if code, reason := closing(t, br); code != 1001 || !strings.HasPrefix(reason, "The gateway is restarting") {
+		t.Errorf("%d %q", code, reason)
+	}
+	c.Close()
+	if err := <-drained; err != nil {
+		t.Error(err)
+	}
+	g.wantEnd(t, cause.Drain)
+}
+
 func TestAFrameThatDoesNotEndIsNotWaitedForLong(t *testing.T) {
 	g := newRig(t)
 	g.socket(t, func(_ *http.Request, c *net.TCPConn, br *bufio.Reader) {

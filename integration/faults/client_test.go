@@ -26,7 +26,7 @@ func TestConnectGoUnderstandsEveryEnd(t *testing.T) {
 	}
 	for _, transport := range harness.Transports {
 		t.Run(string(transport), func(t *testing.T) {
-			k, g := open(t, transport, "")
+			k, g := open(t, transport)
 			var cells sync.WaitGroup
 			n := 0
 			for name, p := range protocols {

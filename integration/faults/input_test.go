@@ -63,7 +63,7 @@ func body(k *kind, header string, pieces ...string) func(io.Writer) {
 func run(t *testing.T, inputs []input) {
 	for _, transport := range harness.Transports {
 		t.Run(string(transport), func(t *testing.T) {
-			k, g := open(t, transport, "max_held_envelope 64KiB")
+			k, g := openWith(t, transport, lines{e2b: "max_held_envelope 64KiB"})
 			send := clientOf(t, &g.Endpoint)
 			var cells sync.WaitGroup
 			for n, in := range inputs {
@@ -188,7 +188,7 @@ func byteByByte(k *kind, s string) func(io.Writer) {
 func TestAConnectionThatClosesDoesSoBehindTheEnd(t *testing.T) {
 	for _, transport := range []harness.Transport{harness.Cleartext, harness.TLS1} {
 		t.Run(string(transport), func(t *testing.T) {
-			k, g := open(t, transport, "")
+			k, g := open(t, transport)
 			send := clientOf(t, &g.Endpoint)
 			json := kindOf("connect+json")
 			k.add("closes", func(c *net.TCPConn) bool {

@@ -17,19 +17,22 @@ import (
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
-// open starts a gateway in front of a cluster. options are lines of the global
-// block.
-func open(t *testing.T, transport harness.Transport, options string) (*cluster, *harness.Gateway) {
+// lines of a Caddyfile that a test cares about: in the global block, in that of
+// the global option e2b, in the site.
+type lines struct{ global, e2b, site string }
+
+// open starts a gateway in front of a cluster.
+func open(t *testing.T, transport harness.Transport) (*cluster, *harness.Gateway) {
 	t.Helper()
-	return openSite(t, transport, options, "")
+	return openWith(t, transport, lines{})
 }
 
-// openSite is open with lines for the site.
-func openSite(t *testing.T, transport harness.Transport, options, site string) (*cluster, *harness.Gateway) {
+func openWith(t *testing.T, transport harness.Transport, with lines) (*cluster, *harness.Gateway) {
 	t.Helper()
 	k := newCluster(t)
 	k.add("alive", nil)
 	g := harness.Start(t, fmt.Sprintf(`{
+	%s
 	e2b {
 		cache {
 			# The machine may be busy with the cells themselves.
@@ -47,7 +50,7 @@ func openSite(t *testing.T, transport harness.Transport, options, site string) (
 	%s
 	e2b
 }
-`, options, k.admin, k.proxy, site), transport)
+`, with.global, with.e2b, k.admin, k.proxy, with.site), transport)
 	return k, g
 }
 
@@ -60,7 +63,7 @@ const atOnce = 32
 func TestEveryFaultAtEveryPlace(t *testing.T) {
 	for _, transport := range harness.Transports {
 		t.Run(string(transport), func(t *testing.T) {
-			k, g := open(t, transport, "")
+			k, g := open(t, transport)
 			send := clientOf(t, &g.Endpoint)
 			kill := func(id string) { k.kill(t, &g.Endpoint, id) }
 			var cells sync.WaitGroup

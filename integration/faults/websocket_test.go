@@ -44,13 +44,17 @@ func wsOpen(t *testing.T, e *harness.Endpoint, sandbox string) (net.Conn, *bufio
 	return c, br
 }
 
-// Contract checklist 13, for every transport, with and without the wrappers
-// that an access log puts around a connection.
+// Contract checklist 13, for every transport, and with what an access log and a
+// listener that outlives configs put around a connection.
 func TestWebSocketsThroughTheWholeGateway(t *testing.T) {
 	for _, transport := range harness.Transports {
-		for name, log := range map[string]string{"": "", ", with an access log": "log"} {
+		for name, with := range map[string]lines{
+			"":                     {},
+			", with an access log": {site: "log"},
+			", behind a listener":  {global: "servers {\nlistener_wrappers {\ne2b\n}\n}"},
+		} {
 			t.Run(string(transport)+name, func(t *testing.T) {
-				k, g := openSite(t, transport, "", log)
+				k, g := openWith(t, transport, with)
 				frame := "\x82\x7e\x04\x00" + strings.Repeat("x", 1024)
 				k.add("ws", func(c *net.TCPConn) bool {
 					_, _ = io.WriteString(c, switched+frame)
