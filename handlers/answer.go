@@ -58,7 +58,7 @@ func (c *dataCall) copyBody(resp *http.Response) {
 		// other, each piece may be what somebody waits for.
 		flush = c.control.Flush
 	}
-	switch readErr, writeErr := envelope.CopyPlain(c.w, flush, resp.Body, nil); {
+	switch readErr, writeErr := envelope.CopyPlain(c.w, flush, resp.Body); {
 	case writeErr != nil:
 		c.clientGone(writeErr)
 	case readErr != nil:

@@ -37,7 +37,7 @@ func TestRelayingAllocatesNothing(t *testing.T) {
 			}
 			asked := 0
 			f := newFrames(&endless{piece: piece}, rules{
-				kind: kind, maxHeld: 1 << 20, pulse: new(Pulse),
+				kind: kind, maxHeld: 1 << 20,
 				classify: func(p []byte) Class { asked++; return Other },
 			})
 			const batches = 1000
@@ -64,7 +64,7 @@ func TestCopyingAPlainBodyAllocatesNothing(t *testing.T) {
 	src := &endless{piece: bytes.Repeat([]byte("x"), 3000)}
 	copied := func(limit int64) float64 {
 		return testing.AllocsPerRun(10, func() {
-			_, _ = CopyPlain(io.Discard, func() error { return nil }, io.LimitReader(src, limit), new(Pulse))
+			_, _ = CopyPlain(io.Discard, func() error { return nil }, io.LimitReader(src, limit))
 		})
 	}
 	if extra := copied(pieces*3000) - copied(10); extra > pieces/2 {

@@ -71,7 +71,7 @@ func TestAPlainBodyArrivesPieceByPiece(t *testing.T) {
 		rest = rest[n:]
 		return n, nil
 	})
-	readErr, writeErr := CopyPlain(&dst, func() error { flushed = dst.Len(); return nil }, src, nil)
+	readErr, writeErr := CopyPlain(&dst, func() error { flushed = dst.Len(); return nil }, src)
 	if readErr != nil || writeErr != nil || dst.String() != want {
 		t.Fatalf("%v, %v, %d of %d bytes", readErr, writeErr, dst.Len(), len(want))
 	}
@@ -79,11 +79,11 @@ func TestAPlainBodyArrivesPieceByPiece(t *testing.T) {
 
 func TestAPlainBodyThatBreaksSaysWhichSideDid(t *testing.T) {
 	flush := func() error { return nil }
-	if readErr, writeErr := CopyPlain(io.Discard, flush, thenReset([]byte("x")), nil); readErr != errReset || writeErr != nil {
+	if readErr, writeErr := CopyPlain(io.Discard, flush, thenReset([]byte("x"))); readErr != errReset || writeErr != nil {
 		t.Error(readErr, writeErr)
 	}
 	full := writerFunc(func([]byte) (int, error) { return 0, errReset })
-	if readErr, writeErr := CopyPlain(full, nil, strings.NewReader("x"), nil); readErr != nil || writeErr != errReset {
+	if readErr, writeErr := CopyPlain(full, nil, strings.NewReader("x")); readErr != nil || writeErr != errReset {
 		t.Error(readErr, writeErr)
 	}
 }
@@ -100,7 +100,7 @@ func TestAPlainBodyWaitsInASmallBuffer(t *testing.T) {
 		}
 		return copy(p, "data: x\n\n"), nil
 	})
-	_, _ = CopyPlain(io.Discard, func() error { return nil }, src, nil)
+	_, _ = CopyPlain(io.Discard, func() error { return nil }, src)
 }
 
 // ready is a source that knows what it has.
@@ -153,7 +153,7 @@ func TestWhatIsReadyOfAPlainBodyIsOneBatch(t *testing.T) {
 	all := bytes.Join(src.pieces, nil)
 	var dst bytes.Buffer
 	flushes := 0
-	if readErr, _ := CopyPlain(&dst, func() error { flushes++; return nil }, src, nil); readErr != errReset || !bytes.Equal(dst.Bytes(), all) || flushes > 5 {
+	if readErr, _ := CopyPlain(&dst, func() error { flushes++; return nil }, src); readErr != errReset || !bytes.Equal(dst.Bytes(), all) || flushes > 5 {
 		t.Fatalf("%v, %d flushes of %d bytes", readErr, flushes, dst.Len())
 	}
 }

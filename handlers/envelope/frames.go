@@ -59,7 +59,6 @@ type rules struct {
 	maxHeld    int
 	endStream  func(payload []byte, messages int64) []byte
 	classify   func(payload []byte) Class
-	pulse      *Pulse
 }
 
 // follower knows where a body is in a frame: scanner, and text around it.
@@ -148,9 +147,6 @@ func (f *frames) read() {
 	}
 	f.safe += f.buffer.start
 	f.pos += f.buffer.start
-	if n > 0 {
-		f.pulse.read()
-	}
 	if f.scan(); !f.over && err != nil {
 		f.over = true
 		f.err = f.sourceEnded(err)
@@ -222,7 +218,6 @@ func (f *frames) lookAt() {
 			f.scanned.final = true
 		case Keepalive:
 			f.scanned.keepalive = true
-			f.pulse.sawKeepalive()
 		}
 	}
 	if f.text != nil {

@@ -10,11 +10,11 @@ import (
 // flush is called after every write, and is nil for a body that nobody waits
 // for piece by piece, say one of known length. With a flush, and like a relay,
 // it holds next to no memory while the source is silent, unless the last that
-// came was long. pulse may be nil.
+// came was long.
 //
 // readErr is nil when the source has ended. writeErr is why the client could
 // not be written to.
-func CopyPlain(dst io.Writer, flush func() error, src io.Reader, pulse *Pulse) (readErr, writeErr error) {
+func CopyPlain(dst io.Writer, flush func() error, src io.Reader) (readErr, writeErr error) {
 	b := buffer{wait: make([]byte, plainWaitSize)}
 	defer b.drop()
 	ahead, _ := src.(aheadReader)
@@ -28,8 +28,7 @@ func CopyPlain(dst io.Writer, flush func() error, src io.Reader, pulse *Pulse) (
 			n += more
 		}
 		if n > 0 {
-			pulse.read()
-			if err := send(dst, flush, b.b[:n], pulse); err != nil {
+			if err := send(dst, flush, b.b[:n]); err != nil {
 				return nil, err
 			}
 		}
@@ -62,9 +61,7 @@ func (b *buffer) makeReady(mayWait bool) {
 }
 
 // send writes and flushes.
-func send(dst io.Writer, flush func() error, out []byte, pulse *Pulse) error {
-	pulse.write()
-	defer pulse.write()
+func send(dst io.Writer, flush func() error, out []byte) error {
 	if _, err := dst.Write(out); err != nil || flush == nil {
 		return err
 	}

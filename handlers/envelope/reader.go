@@ -9,14 +9,13 @@ import "io"
 type Reader struct {
 	// Src is the body to read.
 	Src io.ReadCloser
-	// Kind, MaxHeld, Compressed, EndStream, Classify and Pulse are those of
+	// Kind, MaxHeld, Compressed, EndStream and Classify are those of
 	// [Relay].
 	Kind       Kind
 	MaxHeld    int
 	Compressed bool
 	EndStream  func(payload []byte, messages int64) []byte
 	Classify   func(payload []byte) Class
-	Pulse      *Pulse
 	// Last is asked, once, when the source failed between two frames: what it
 	// returns ends the body in place of the failure. With nil the body fails
 	// as the source did. It is not asked when the cut is inside a frame of
@@ -52,7 +51,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 // next sets out, or err, or both.
 func (r *Reader) next() {
 	if r.frames == nil {
-		r.frames = newFrames(r.Src, rules{r.Kind, r.Compressed, r.MaxHeld, r.EndStream, r.Classify, r.Pulse})
+		r.frames = newFrames(r.Src, rules{r.Kind, r.Compressed, r.MaxHeld, r.EndStream, r.Classify})
 	}
 	out, last := r.frames.next()
 	switch res := r.frames.res; {

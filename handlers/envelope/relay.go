@@ -31,14 +31,12 @@ type Relay struct {
 	// of up to [MaxFinal] bytes that is not compressed, and must not keep it.
 	// Nil: all are Other.
 	Classify func(payload []byte) Class
-	// Pulse is told what happens. Nil: nobody is.
-	Pulse *Pulse
 }
 
 // Copy relays src until its last frame, or until either side fails. It reads
 // nothing after the last frame.
 func (r *Relay) Copy(src io.Reader) Result {
-	f := newFrames(src, rules{r.Kind, r.Compressed, r.MaxHeld, r.EndStream, r.Classify, r.Pulse})
+	f := newFrames(src, rules{r.Kind, r.Compressed, r.MaxHeld, r.EndStream, r.Classify})
 	defer f.close()
 	for {
 		out, last := f.next()
@@ -49,7 +47,7 @@ func (r *Relay) Copy(src io.Reader) Result {
 		if last {
 			flush = nil // the end of the answer does it
 		}
-		if err := send(r.Dst, flush, out, r.Pulse); err != nil {
+		if err := send(r.Dst, flush, out); err != nil {
 			f.res.WriteErr = err
 			return f.res
 		}
