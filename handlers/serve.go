@@ -45,13 +45,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes) Outcome {
 	op := routing.Classify(r.Method, r.URL.Path)
 	out := Outcome{Operation: op}
-	if !g.calls.enter() {
-		defer g.calls.leave()
-		closeConnection(w, r)
-		return refuse(w, r, out, cause.Failure{Cause: cause.Drain})
-	}
+	welcome := g.calls.enter()
 	defer g.calls.leave()
 	switch {
+	case !welcome:
+		closeConnection(w, r)
+		return refuse(w, r, out, cause.Failure{Cause: cause.Drain})
 	case !sendable(r):
 		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: "The request line is not valid"})
 	case planes&Data != 0 && routing.Reserved(r.URL.Path):

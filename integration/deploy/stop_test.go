@@ -67,12 +67,15 @@ func TestOnExitStreamsEndInTheProtocolAndNotAllAtOnce(t *testing.T) {
 		grace       time.Duration
 	}{
 		"grace_period":                {harness.TLS2, 2000, []string{javaScript, python}, "grace_period 8s\n" + wrapper, "", 8 * time.Second},
-		"grace_period, HTTP/1.1":      {harness.TLS1, 200, []string{python}, "grace_period 6s\n" + wrapper, "drain_timeout 1h", 6 * time.Second},
-		"no grace_period":             {harness.TLS2, 400, nil, wrapper, "drain_timeout 6s", 6 * time.Second},
-		"no wrapper":                  {harness.TLS2, 400, nil, "grace_period 6s", "", 6 * time.Second},
-		"no wrapper, no grace_period": {harness.TLS2, 100, nil, "", "drain_timeout 6s", 6 * time.Second},
+		"grace_period, HTTP/1.1":      {harness.TLS1, 100, []string{python}, "grace_period 5s\n" + wrapper, "drain_timeout 1h", 5 * time.Second},
+		"no grace_period":             {harness.TLS2, 200, nil, wrapper, "drain_timeout 5s", 5 * time.Second},
+		"no wrapper":                  {harness.TLS2, 200, nil, "grace_period 5s", "", 5 * time.Second},
+		"no wrapper, no grace_period": {harness.TLS2, 100, nil, "", "drain_timeout 5s", 5 * time.Second},
 	} {
 		t.Run(name, func(t *testing.T) {
+			if tc.crowd < 1000 {
+				t.Parallel() // after the large one
+			}
 			d := newDeployment(t)
 			g := harness.Binary(t, d.caddyfile(tc.global, tc.e2b, ""), tc.over)
 			var sdks []*sdk
@@ -80,6 +83,8 @@ func TestOnExitStreamsEndInTheProtocolAndNotAllAtOnce(t *testing.T) {
 				sdks = append(sdks, startSDK(t, install, g))
 			}
 			crowd := gather(t, g, tc.crowd)
+			// Streams of a config that was replaced are drained like the others.
+			g.Reload(d.caddyfile(tc.global, tc.e2b+"\ndial_timeout 2s", ""))
 			if got := ready(t, g); got != http.StatusOK {
 				t.Errorf("before the signal /e2b/ready is %d", got)
 			}
