@@ -18,7 +18,7 @@ type sum struct {
 	faults     map[fault]int
 	classes    map[string]int // of foreign exceptions
 	details    []detail       // of the first faults
-	unknowable int            // outcomes that are right only because a record was evicted too late
+	unknowable int            // outcomes that are right only because the double was slow
 }
 
 // detail is one wrong outcome.
@@ -54,7 +54,7 @@ func (s *sum) count(cmd command, f facts, o outcome) {
 		s.classes[o.Error.Class]++
 	}
 	v := judge(cmd, f, o)
-	if v == isRight && o.Error != nil && f.death != byNothing && o.Error.told() == isLost {
+	if v == isRight && unknowable(cmd, f, o) {
 		s.unknowable++
 	}
 	if v != isRight {

@@ -72,10 +72,12 @@ func (f facts) String() string {
 type reason string
 
 const (
-	isLost     reason = "lost"
-	isGone     reason = "gone"
-	isPaused   reason = "paused"
-	isDeadline reason = "deadline"
+	isLost reason = "lost"
+	// isRegistered: ROCK refused the call, although its own record says that the sandbox runs.
+	isRegistered reason = "registered"
+	isGone       reason = "gone"
+	isPaused     reason = "paused"
+	isDeadline   reason = "deadline"
 )
 
 // told finds the reason in an exception of the SDK: class and text must both say it.
@@ -85,6 +87,8 @@ func (e failure) told() reason {
 	switch {
 	case base && strings.Contains(e.Text, "may still be running"):
 		return isLost
+	case base && strings.Contains(e.Text, "is still registered as running"):
+		return isRegistered
 	case base && strings.Contains(e.Text, "is paused"):
 		return isPaused
 	case (timeout || e.Class == "SandboxNotRunningException") && strings.Contains(e.Text, "was not found"):
@@ -135,7 +139,8 @@ func judge(c command, f facts, o outcome) fault {
 }
 
 // knowable is how long a record may outlive its container without anybody taking the sandbox for alive: the gateway looks for the
-// cause of a broken stream for a second, and needs some of it to look. The plan evicts sooner; a busy machine may not.
+// cause of a broken stream for a second, and needs some of it to look. The plan evicts sooner; a busy machine may not, and then the
+// double answers no question in time either, such as whether a sandbox without a record is paused.
 const knowable = 600 * time.Millisecond
 
 // noticed is how long before the timeout the end event must have been sent so that its result is due. That nothing follows it is
@@ -156,7 +161,7 @@ func reasons(c command, f facts, took time.Duration) (right []reason) {
 		right = append(right, isLost)
 	}
 	if f.death != byNothing && f.evicted > knowable {
-		right = append(right, isLost)
+		right = append(right, isLost, isRegistered, isGone)
 	}
 	switch f.death {
 	case byDelete:
@@ -165,6 +170,12 @@ func reasons(c command, f facts, took time.Duration) (right []reason) {
 		right = append(right, isPaused)
 	}
 	return right
+}
+
+// unknowable reports an outcome that is right only because the double was slow.
+func unknowable(c command, f facts, o outcome) bool {
+	f.evicted = 0
+	return o.Error != nil && judge(c, f, o) != isRight
 }
 
 // killedBy names what has killed a command, for the table; byNothing if it got away.
