@@ -7,6 +7,6 @@
 // It decides nothing about a request. It turns a config into a
 // [handlers.Gateway], keeps what that gateway is made of alive for as long as
 // somebody uses it, drains it when the process exits, and writes down what
-// became of each request. What an answer
-// looks like is for package handlers, where a sandbox is for package routing.
+// became of each request. What an answer looks like is for package handlers,
+// where a sandbox is for package routing.
 package module

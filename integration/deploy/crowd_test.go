@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/http/httptest"
@@ -69,6 +70,39 @@ func (s *ticker) serve(w http.ResponseWriter, r *http.Request) {
 			return
 		case <-r.Context().Done():
 			return
+		}
+	}
+}
+
+// counts are the messages of each stream so far.
+func (s *ticker) counts() map[string]int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return maps.Clone(s.sent)
+}
+
+// untilAllSpeak waits until each stream has had another message.
+func (s *ticker) untilAllSpeak(t *testing.T) {
+	t.Helper()
+	before := s.counts()
+	limit := time.NewTimer(patience)
+	defer limit.Stop()
+	poll := time.NewTicker(50 * time.Millisecond)
+	defer poll.Stop()
+	for {
+		silent := 0
+		for id, n := range s.counts() {
+			if n == before[id] {
+				silent++
+			}
+		}
+		if silent == 0 {
+			return
+		}
+		select {
+		case <-poll.C:
+		case <-limit.C:
+			t.Fatalf("%d streams are silent", silent)
 		}
 	}
 }

@@ -72,6 +72,9 @@ func (g *Gateway) load(caddyfile string) error {
 	}
 	config, e := g.setting.apply(g.t, adapted)
 	if err := caddy.Load(config, true); err != nil {
+		if g.running { // what the refused config had opened is closed in the background
+			settle(g.t, g.addresses(), 1)
+		}
 		return err
 	}
 	g.Endpoint, g.running = e, true
