@@ -38,9 +38,9 @@ import (
 // status 200: "handle_response", "unhealthy_status" and "lb_retry_match" see no
 // other for such calls. Everything else passes untouched, cuts included.
 //
-// HTTP/1.1 clients need "request_buffers 64KiB" beside it: without that, net/http
-// cuts a few streams in ten thousand by itself (golang/go#40747), and they would
-// be told that the connection was lost.
+// Servers that have "read_body_idle" off need "request_buffers 64KiB" beside it:
+// without either, net/http cuts a few streams in ten thousand over HTTP/1.1 by
+// itself (golang/go#40747), and they would be told that the connection was lost.
 //
 // It needs no app "e2b" and asks no registry, so it cannot say that a sandbox is
 // gone or paused; the handler "e2b" can.
