@@ -115,7 +115,7 @@ func (p *planner) lives(n int) (lives []life) {
 		l := life{elsewhere: p.IntN(2) == 0, after: p.upTo(300 * time.Millisecond)}
 		l.death = []killing{byPause, byDelete, byDelete, byExpiry}[p.IntN(4)]
 		if p.IntN(2) == 0 {
-			l.evict = p.upTo(400 * time.Millisecond)
+			l.evict = p.upTo(200 * time.Millisecond)
 		}
 		for slot := range slotsPerLife {
 			var commands []command

@@ -139,9 +139,9 @@ func judge(c command, f facts, o outcome) fault {
 }
 
 // knowable is how long a record may outlive its container without anybody taking the sandbox for alive: the gateway looks for the
-// cause of a broken stream for a second, and needs some of it to look. The plan evicts sooner; a busy machine may not, and then the
+// cause of a broken stream for a second, and the double needs some of it to answer. The plan evicts sooner; a busy machine may not, and then the
 // double answers no question in time either, such as whether a sandbox without a record is paused.
-const knowable = 600 * time.Millisecond
+const knowable = 350 * time.Millisecond
 
 // noticed is how long before the timeout the end event must have been sent so that its result is due. That nothing follows it is
 // known only after a while.
