@@ -114,7 +114,7 @@ func (c *dataCall) answerStream(resp *http.Response) {
 		MaxHeld:    c.g.opt.MaxHeldEnvelope,
 		Compressed: encoding != "" && encoding != "identity",
 		EndStream:  c.translateEndStream,
-		Final:      finalMessage(c.out.Operation.Name, h.Get("Content-Type")),
+		Final:      c.endSoon(finalMessage(c.out.Operation.Name, h.Get("Content-Type"))),
 	}
 	res := relay.Copy(resp.Body)
 	switch {

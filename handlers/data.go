@@ -25,6 +25,7 @@ type dataCall struct {
 	proto   protocol.Protocol
 	body    *streamedBody   // nil when the body was read first
 	ctx     context.Context // of the request that was sent on
+	cancel  context.CancelCauseFunc
 	// answered: the head of an answer was written.
 	answered bool
 	out      Outcome
@@ -147,7 +148,7 @@ func (c *dataCall) hops() ([]hop, *cause.Failure) {
 // answer has been relayed.
 func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
-	c.ctx = ctx
+	c.ctx, c.cancel = ctx, cancel
 	req = outbound(ctx, c.r, routing.DataPlane)
 	// Set, not copied: Connection could have named it.
 	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}

@@ -134,7 +134,12 @@ func claimsUnreachable(status int, e upstreamError) bool {
 // ROCK refused the call, before the first message.
 func (c *dataCall) checkClaim(e upstreamError, messages int64) cause.Failure {
 	refused := messages == 0 && strings.Contains(e.Message, notRunning)
-	switch now := c.lookAgain(); {
+	now := c.lookAgain()
+	if now == cause.OK {
+		// The record of a dying sandbox outlives its container by a moment.
+		now = c.g.looks.why(c.r.Context(), c.route)
+	}
+	switch {
 	case now == cause.SandboxGone, now == cause.SandboxPaused, now == cause.ClientGone:
 		return cause.Failure{Cause: now}
 	case now == cause.SandboxStarting && refused:
