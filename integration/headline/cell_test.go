@@ -86,6 +86,7 @@ func (c *cell) lastMoments(ctx context.Context, id string, l life, threads []int
 	}
 	var slots sync.WaitGroup
 	results := make(chan result, len(l.slots))
+	dying := make(chan struct{})
 	for i, commands := range l.slots {
 		if len(commands) == 0 {
 			continue
@@ -93,9 +94,15 @@ func (c *cell) lastMoments(ctx context.Context, id string, l life, threads []int
 		cmd := commands[len(commands)-1]
 		begun := c.book.of(cmd.user).begun
 		slots.Go(func() {
+			if cmd.late {
+				<-dying
+			}
 			f, o := c.execute(ctx, id, cmd, &threads[i])
 			results <- result{cmd, f, o, time.Now()}
 		})
+		if cmd.late {
+			continue
+		}
 		select {
 		case <-begun:
 		case <-time.After(time.Minute):
@@ -105,6 +112,7 @@ func (c *cell) lastMoments(ctx context.Context, id string, l life, threads []int
 	<-time.After(l.after)
 	diedAt := time.Now()
 	evicted := c.evictions.expect(id, c.rock.Sandbox(id).Done())
+	close(dying)
 	if died := c.die(ctx, id, l); died != nil {
 		err = fmt.Errorf("%s of a sandbox: %w", l.death, died)
 	}

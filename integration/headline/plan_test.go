@@ -49,6 +49,8 @@ type command struct {
 	at int64
 	// after is the time from the command's start to the fault, with atTime.
 	after time.Duration
+	// late commands start when their sandbox is dying already.
+	late bool
 }
 
 // In place of a byte.
@@ -115,13 +117,15 @@ func (p *planner) lives(n int) (lives []life) {
 		if p.IntN(2) == 0 {
 			l.evict = p.upTo(200 * time.Millisecond)
 		}
-		for range slotsPerLife {
+		for slot := range slotsPerLife {
 			var commands []command
 			for range min(n, commandsPerSlot) - 1 {
 				commands = append(commands, p.command())
 			}
 			if n > 0 {
-				commands = append(commands, p.doomed(l.death))
+				last := p.doomed(l.death)
+				last.late = slot == 0 && p.IntN(3) == 0
+				commands = append(commands, last)
 			}
 			n -= len(commands)
 			l.slots = append(l.slots, commands)
@@ -151,13 +155,13 @@ func (p *planner) command() command {
 	case n < 16:
 		c.kill, c.at = byClean, max(0, p.byte()) // before the headers there is no stream to end
 	case n < 18:
-		c.kill, c.at = bySilence, p.byteOfOutput()
+		c.kill, c.at = bySilence, p.byte()
 	case n < 19:
 		c.kill, c.at = bySilence, atTime
 	case n < 21:
 		c.kill = byTimeout
 	case n < 23:
-		c.kill, c.at = []killing{byReset, byFIN, byClean}[p.IntN(3)], afterEnd
+		c.kill, c.at = []killing{byReset, byFIN, byClean, bySilence}[p.IntN(4)], afterEnd
 	}
 	switch {
 	case c.kill == byTimeout:
@@ -188,9 +192,6 @@ func (p *planner) doomed(death killing) command {
 
 // byte draws a place in the answer of a quick command, which is about 200 to 280 bytes long.
 func (p *planner) byte() int64 { return rock.BeforeHeaders + p.Int64N(260) }
-
-// byteOfOutput draws one before the end event.
-func (p *planner) byteOfOutput() int64 { return rock.BeforeHeaders + p.Int64N(115) }
 
 func (c *command) quick() {
 	c.script = fmt.Sprintf("for i in 1 2 3; do echo line $i %s; done; exit %d", c.user, c.exit)
