@@ -301,6 +301,11 @@ func (c *dataCall) explain(f cause.Failure) cause.Failure {
 	if why := c.g.looks.why(c.r.Context(), c.route); why != cause.OK {
 		return cause.Failure{Cause: why}
 	}
+	// The registry could not tell, but a kill or a pause that went through
+	// here may have been answered meanwhile.
+	if by := endedBy(c.ctx); by == cause.SandboxGone || by == cause.SandboxPaused {
+		return cause.Failure{Cause: by}
+	}
 	return f
 }
 
