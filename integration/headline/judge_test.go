@@ -21,7 +21,7 @@ func TestTheJudgeKnowsRightFromWrong(t *testing.T) {
 	quick := command{stdout: "hi\n", timeout: untimed}
 	raise := func(class, text string) outcome { return outcome{Error: &failure{class, true, text}} }
 	reset := command{stdout: "hi\n", timeout: untimed, kill: byReset}
-	silenced := command{stdout: "hi\n", timeout: time.Second, kill: bySilence}
+	silenced := command{stdout: "hi\n", timeout: 2 * time.Second, kill: bySilence}
 	doomed := command{stdout: "hi\n", timeout: untimed, kill: byDelete}
 	killed := facts{starts: 1, death: byDelete, diedAt: in(time.Second), dueAt: in(time.Minute)}
 	paused := facts{starts: 1, death: byPause, diedAt: in(time.Second), dueAt: in(time.Minute)}
@@ -49,11 +49,11 @@ func TestTheJudgeKnowsRightFromWrong(t *testing.T) {
 		"reset after the result: lost": {reset, facts{starts: 1, fired: true, ended: true, endAt: begun, dueAt: in(time.Minute)},
 			raise("SandboxException", pyLost), lostIt},
 
-		"silence: deadline":             {silenced, facts{starts: 1, fired: true, dueAt: in(time.Second)}, after(raise("TimeoutException", pyDeadline), 2*time.Second), isRight},
+		"silence: deadline":             {silenced, facts{starts: 1, fired: true, dueAt: in(2 * time.Second)}, after(raise("TimeoutException", pyDeadline), 2*time.Second), isRight},
 		"silence: deadline, too early":  {silenced, facts{starts: 1, fired: true, dueAt: in(time.Second)}, after(raise("TimeoutException", pyDeadline), time.Millisecond), isWrong},
 		"silence: lost":                 {silenced, facts{starts: 1, fired: true, dueAt: in(time.Second)}, after(raise("SandboxException", pyLost), 2*time.Second), isWrong},
-		"silence after the result":      {silenced, facts{starts: 1, fired: true, ended: true, endAt: begun, dueAt: in(time.Second)}, after(raise("TimeoutException", pyDeadline), 2*time.Second), lostIt},
-		"the end came with the timeout": {silenced, facts{starts: 1, fired: true, ended: true, endAt: in(2 * time.Second), dueAt: in(time.Second)}, after(raise("TimeoutException", pyDeadline), 2*time.Second), isRight},
+		"silence after the result":      {silenced, facts{starts: 1, fired: true, ended: true, endAt: begun, dueAt: in(2 * time.Second)}, after(raise("TimeoutException", pyDeadline), 2*time.Second), lostIt},
+		"the end came with the timeout": {silenced, facts{starts: 1, fired: true, ended: true, endAt: in(2 * time.Second), dueAt: in(2 * time.Second)}, after(raise("TimeoutException", pyDeadline), 2*time.Second), isRight},
 
 		"delete: gone":                     {doomed, killed, raise("TimeoutException", pyGone), isRight},
 		"delete: gone, newest Python":      {doomed, killed, raise("SandboxNotRunningException", pyGone), isRight},

@@ -172,8 +172,11 @@ func (p *planner) command() command {
 	default:
 		c.quick()
 	}
-	if c.kill == byTimeout || c.kill == bySilence {
+	switch c.kill {
+	case byTimeout:
 		c.timeout = (600*time.Millisecond + p.upTo(600*time.Millisecond)).Round(time.Millisecond)
+	case bySilence: // long enough to notice that nothing follows an end event
+		c.timeout = (1500*time.Millisecond + p.upTo(time.Second)).Round(time.Millisecond)
 	}
 	return c
 }

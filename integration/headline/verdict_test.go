@@ -129,7 +129,7 @@ func judge(c command, f facts, o outcome) fault {
 		return isForeign
 	}
 	right := reasons(c, f, o.took)
-	if f.ended && f.endAt.Before(f.dueAt) && (f.death == byNothing || f.endAt.Before(f.diedAt)) {
+	if f.ended && f.endAt.Add(noticed(c)).Before(f.dueAt) && (f.death == byNothing || f.endAt.Before(f.diedAt)) {
 		return lostIt
 	}
 	if !slices.Contains(right, o.Error.told()) {
@@ -142,6 +142,15 @@ func judge(c command, f facts, o outcome) fault {
 // cause of a broken stream for a second, and the double needs some of it to answer. The plan evicts sooner; a busy machine may not, and then the
 // double answers no question in time either, such as whether a sandbox without a record is paused.
 const knowable = 350 * time.Millisecond
+
+// noticed is how long before the timeout the end event must have been sent so that its result is due. That nothing follows it is
+// known only after a while.
+func noticed(c command) time.Duration {
+	if c.kill == bySilence {
+		return time.Second
+	}
+	return 0
+}
 
 // reasons are the true causes.
 func reasons(c command, f facts, took time.Duration) (right []reason) {
