@@ -124,7 +124,7 @@ func (p *planner) lives(n int) (lives []life) {
 			}
 			if n > 0 {
 				last := p.doomed(l.death)
-				last.late = slot == 0 && l.death == byDelete && p.IntN(3) == 0
+				last.late = slot == 0 && p.IntN(3) == 0
 				commands = append(commands, last)
 			}
 			n -= len(commands)

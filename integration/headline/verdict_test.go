@@ -76,6 +76,7 @@ const (
 	// isRegistered: ROCK refused the call, although its own record says that the sandbox runs.
 	isRegistered reason = "registered"
 	isGone       reason = "gone"
+	isExpired    reason = "expired"
 	isPaused     reason = "paused"
 	isDeadline   reason = "deadline"
 )
@@ -91,6 +92,8 @@ func (e failure) told() reason {
 		return isRegistered
 	case base && strings.Contains(e.Text, "is paused"):
 		return isPaused
+	case (timeout || e.Class == "SandboxNotRunningException") && strings.Contains(e.Text, "its time ran out"):
+		return isExpired
 	case (timeout || e.Class == "SandboxNotRunningException") && strings.Contains(e.Text, "was not found"):
 		return isGone
 	case e.Class == "SandboxNotFoundError" && strings.Contains(e.Text, "not running anymore"):
@@ -166,8 +169,13 @@ func reasons(c command, f facts, took time.Duration) (right []reason) {
 	switch f.death {
 	case byDelete:
 		right = append(right, isGone)
-	case byPause, byExpiry: // ROCK stops what has expired
+	case byPause:
 		right = append(right, isPaused)
+	case byExpiry:
+		right = append(right, isExpired)
+		if c.late { // JavaScript has one sentence of its own for both
+			right = append(right, isGone)
+		}
 	}
 	return right
 }
