@@ -41,7 +41,7 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
 	defer cancel()
 	if op.Name == killCall || op.Name == pauseCall {
-		defer g.looks.begin(op.SandboxID)()
+		defer g.opt.Deaths.begin(op.SandboxID)()
 	}
 	defer g.calls.add(func(error) { cancel() })()
 
@@ -73,7 +73,7 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	}
 	out.Err = nil
 	defer resp.Body.Close()
-	return g.answerControl(w, r, resp, out)
+	return g.answerControl(ctx, w, r, resp, out)
 }
 
 // candidates are the clusters that may hold what a call is about. With several,
@@ -130,19 +130,23 @@ func controlFailure(client, call context.Context, err error) cause.Failure {
 }
 
 // answerControl passes ROCK's answer on if it is E2B's, and converts it if not.
-func (g *Gateway) answerControl(w http.ResponseWriter, r *http.Request, resp *http.Response, out Outcome) Outcome {
+// ctx is that of the call.
+func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *http.Request, resp *http.Response, out Outcome) Outcome {
 	if !knownStatus(resp.StatusCode) {
 		return refuse(w, r, out, unknownOutcome(cause.UpstreamInvalid))
 	}
 	head, more, err := peek(resp)
 	if err != nil {
 		out.Err = err
-		return refuse(w, r, out, controlFailure(r.Context(), r.Context(), err))
+		return refuse(w, r, out, controlFailure(r.Context(), ctx, err))
 	}
-	g.learn(out.Operation, resp.StatusCode, head)
 	if f, ok := convertControl(out.Operation, resp, head, more); ok {
+		if out.Operation.ChangesState {
+			g.opt.Routes.Invalidate(out.SandboxID) // who knows
+		}
 		return refuse(w, r, out, f)
 	}
+	g.learn(out.Operation, resp.StatusCode, head)
 	answerHeaders(w.Header(), resp)
 	if !more && len(head) > 0 {
 		// All of it is here: it arrives in one piece, whatever it came in.
@@ -178,18 +182,11 @@ func (g *Gateway) learn(op routing.Operation, status int, head []byte) {
 		}
 	case op.Name == killCall && status == http.StatusNoContent:
 		g.opt.Routes.Forget(op.SandboxID, "")
-		g.became(op.SandboxID, cause.SandboxGone)
+		g.opt.Deaths.tell(op.SandboxID, cause.SandboxGone)
 	case op.ChangesState && status < 300:
 		g.opt.Routes.Invalidate(op.SandboxID)
 		if op.Name == pauseCall {
-			g.became(op.SandboxID, cause.SandboxPaused)
+			g.opt.Deaths.tell(op.SandboxID, cause.SandboxPaused)
 		}
 	}
-}
-
-// became ends the streams of a sandbox that a call through this gateway has
-// ended.
-func (g *Gateway) became(sandboxID string, why cause.Cause) {
-	g.looks.settle(sandboxID, why)
-	g.streams.end(sandboxID, why)
 }

@@ -101,6 +101,8 @@ func causeOfLookup(ctx context.Context, route *routing.Route, err error) cause.C
 		return cause.OK
 	case routing.StatePaused:
 		return cause.SandboxPaused
+	case routing.StateStopped:
+		return cause.SandboxStopped
 	case routing.StateExpired:
 		return cause.SandboxExpired
 	case routing.StateStarting:
@@ -135,9 +137,7 @@ func (c *dataCall) serve() {
 		c.tunnel(resp)
 		return
 	}
-	if resp.ContentLength < 0 || resp.ContentLength > maxWrite {
-		c.dog.watch()
-	}
+	c.dog.watch()
 	resp.Body = c.dog.listen(resp.Body)
 	c.answer(resp)
 }
@@ -216,10 +216,10 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		req.ContentLength = n
 		stop := done
 		done = func() {
-			stop()
 			if c.answered {
-				_ = c.control.Flush() // it need not wait for the client
+				_ = c.control.Flush() // it need not wait for the client's body
 			}
+			stop()
 			c.body.finish(c.control)
 		}
 	}
@@ -333,7 +333,7 @@ func (c *dataCall) failedToDial(err error) {
 		c.g.opt.Routes.Invalidate(c.target.SandboxID)
 	}
 	switch now := c.lookAgain(); now {
-	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
+	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStopped, cause.SandboxStarting, cause.ClientGone:
 		c.fail(cause.Failure{Cause: now})
 	default:
 		c.fail(cause.Failure{Cause: cause.PortClosed, Port: c.target.Port})
@@ -342,7 +342,8 @@ func (c *dataCall) failedToDial(err error) {
 
 // explain returns why a call that may have been carried out has failed, if that
 // can be found out, and f otherwise. That the sandbox is starting is no
-// explanation: it says that nothing was done.
+// explanation: it says that nothing was done. So does the status of a sandbox
+// that is stopped; a stream shows none.
 func (c *dataCall) explain(f cause.Failure) cause.Failure {
 	switch by := endedBy(c.ctx); by {
 	case cause.OK:
@@ -351,15 +352,11 @@ func (c *dataCall) explain(f cause.Failure) cause.Failure {
 	default:
 		return cause.Failure{Cause: by}
 	}
-	if why := c.g.looks.why(c.r.Context(), c.route); why != cause.OK {
-		return cause.Failure{Cause: why}
+	why := c.g.looks.why(c.r.Context(), c.route)
+	if why == cause.OK || why == cause.SandboxStopped && !c.proto.Framed() {
+		return f
 	}
-	// The registry could not tell, but a kill or a pause that went through
-	// here may have been answered meanwhile.
-	if by := endedBy(c.ctx); by == cause.SandboxGone || by == cause.SandboxPaused {
-		return cause.Failure{Cause: by}
-	}
-	return f
+	return cause.Failure{Cause: why}
 }
 
 // lookAgain asks the registry afresh. Its bound is the cache's lookup timeout.

@@ -47,20 +47,3 @@ func clientDeadline(h http.Header) (time.Duration, bool) {
 	}
 	return time.Duration(ms) * time.Millisecond, true
 }
-
-// changed looks after the streams of a sandbox whose record may have changed,
-// or of all for the id "": a sandbox that was killed or paused from elsewhere
-// may leave its connections open and silent.
-func (g *Gateway) changed(sandboxID string) {
-	if routes := g.streams.of(sandboxID); len(routes) > 0 {
-		// One after the other: after a lost watch there may be thousands, and
-		// the registry has just come back.
-		go func() {
-			for _, route := range routes {
-				if why := g.looks.now(route); why != cause.OK {
-					g.streams.end(route.SandboxID, why)
-				}
-			}
-		}()
-	}
-}

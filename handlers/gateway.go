@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"net/http"
 	"time"
 
@@ -43,6 +44,9 @@ type Options struct {
 	// LookBound bounds the search for the reason why a connection to a
 	// sandbox was lost. The call is held for as long. Default: 1s.
 	LookBound time.Duration
+	// Deaths is shared by the gateways that may serve the same sandboxes.
+	// Default: one of this gateway's own.
+	Deaths *Deaths
 	// UpstreamIdle is how long a sandbox may be silent while it is its turn,
 	// for every call of the data plane; never less than 2.5 of the keepalive
 	// intervals that a stream's client asked for. Negative: for ever. Default: a
@@ -62,7 +66,9 @@ type Gateway struct {
 	streams  streams
 	calls    calls
 	looks    looks
-	deaf     func() // ends the listening for changes
+	sweeper  sweeper
+	ctx      context.Context // ends with Close
+	close    []func()
 }
 
 // defaultMaxHeldEnvelope is the default of Options.MaxHeldEnvelope, in bytes.
@@ -88,19 +94,29 @@ func New(opt Options) *Gateway {
 	if opt.LookBound == 0 {
 		opt.LookBound = time.Second
 	}
+	if opt.Deaths == nil {
+		opt.Deaths = NewDeaths()
+	}
 	if opt.ClientStall == 0 {
 		opt.ClientStall = 5 * time.Minute
 	}
 	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}}
-	g.looks.g = g
+	g.looks.g, g.sweeper.g = g, g
+	g.sweeper.dirty = map[string]*routing.Route{}
+	ctx, cancel := context.WithCancel(context.Background())
+	g.ctx = ctx
 	g.calls.over = make(chan struct{}, 1)
 	for _, c := range opt.Clusters {
 		g.clusters[c.Name] = c
 	}
-	g.deaf = opt.Routes.OnChange(g.changed)
+	g.close = []func(){opt.Deaths.join(g), opt.Routes.OnChange(g.sweeper.changed), cancel}
 	return g
 }
 
-// Close ends the gateway's interest in changes of the registry. Its owner calls
-// it after the last request.
-func (g *Gateway) Close() { g.deaf() }
+// Close ends the gateway's interest in what becomes of sandboxes. Its owner
+// calls it after the last request.
+func (g *Gateway) Close() {
+	for _, f := range g.close {
+		f()
+	}
+}

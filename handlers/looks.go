@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -15,36 +16,34 @@ import (
 // still says running.
 const lookPause = 100 * time.Millisecond
 
+// endingBound bounds the wait for a call that may be ending a sandbox. ROCK
+// answers a kill when the container has stopped, which may take as long as
+// Docker gives it.
+const endingBound = 15 * time.Second
+
 // looks finds out why sandboxes died. However many streams of a sandbox die at
 // once, there is one look for it.
 type looks struct {
 	g       *Gateway
 	mu      sync.Mutex
-	running map[string]*look
-	ending  map[string]*look // calls through this gateway that may end a sandbox
+	running map[string][]*look // by sandbox; one for each of its lives
 }
 
-// look is a search for what became of a sandbox, or a call that may end it.
+// look is a search for what became of one life of a sandbox.
 type look struct {
+	route *routing.Route
+	until time.Time        // when to give up; whoever joins moves it
+	told  chan cause.Cause // what a call of the control plane made of it
 	done  chan struct{}
 	found cause.Cause // to be read once done is closed
 }
 
 // why tells what became of a sandbox whose connection was lost: SandboxGone,
-// SandboxExpired, SandboxPaused, or OK when it is still registered or nobody
-// can say.
+// SandboxExpired, SandboxPaused, SandboxStopped, or OK when it is still
+// registered or nobody can say. It takes at most Options.LookBound, unless a
+// call that may be ending the sandbox is under way.
 func (l *looks) why(ctx context.Context, route *routing.Route) cause.Cause {
-	l.mu.Lock()
-	k := l.running[route.SandboxID]
-	if k == nil {
-		k = &look{done: make(chan struct{})}
-		if l.running == nil {
-			l.running = map[string]*look{}
-		}
-		l.running[route.SandboxID] = k
-		go l.find(route, k)
-	}
-	l.mu.Unlock()
+	k := l.join(route)
 	select {
 	case <-k.done:
 		return k.found
@@ -53,93 +52,111 @@ func (l *looks) why(ctx context.Context, route *routing.Route) cause.Cause {
 	}
 }
 
-func (l *looks) find(route *routing.Route, k *look) {
-	ctx, cancel := context.WithTimeout(context.Background(), l.g.opt.LookBound)
-	defer cancel()
-	k.found = l.untilGone(ctx, route)
-	if k.found == cause.OK {
-		k.found = l.whatIsUnderWay(route)
-	}
-	l.mu.Lock()
-	delete(l.running, route.SandboxID)
-	l.mu.Unlock()
-	close(k.done)
-}
-
-// endingBound bounds the wait for a call that may be ending a sandbox. ROCK
-// answers a kill when the container has stopped, which may take as long as
-// Docker gives it.
-const endingBound = 15 * time.Second
-
-// begin registers a call that may end a sandbox. The function that it returns
-// must be called when it is over.
-func (l *looks) begin(sandboxID string) (over func()) {
-	k := &look{done: make(chan struct{})}
+// join returns the look for a sandbox, which goes on for as long as one that
+// began now.
+func (l *looks) join(route *routing.Route) *look {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.ending == nil {
-		l.ending = map[string]*look{}
-	}
-	l.ending[sandboxID] = k
-	return func() {
-		l.mu.Lock()
-		defer l.mu.Unlock()
-		if l.ending[sandboxID] == k { // and not a later call
-			delete(l.ending, sandboxID)
+	until := time.Now().Add(l.g.opt.LookBound)
+	for _, k := range l.running[route.SandboxID] {
+		if k.route.Lifecycle == route.Lifecycle {
+			k.until = until
+			return k
 		}
-		close(k.done)
 	}
+	k := &look{route: route, until: until, told: make(chan cause.Cause, 1), done: make(chan struct{})}
+	if l.running == nil {
+		l.running = map[string][]*look{}
+	}
+	l.running[route.SandboxID] = append(l.running[route.SandboxID], k)
+	go func() {
+		k.found = l.find(k)
+		close(k.done)
+	}()
+	return k
 }
 
-// settle notes what a call that begin has registered made of its sandbox.
+// settle ends the looks for a sandbox: it is known what became of it.
 func (l *looks) settle(sandboxID string, why cause.Cause) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if k := l.ending[sandboxID]; k != nil {
-		k.found = why
+	for _, k := range l.running[sandboxID] {
+		select {
+		case k.told <- why:
+		default:
+		}
 	}
 }
 
-// whatIsUnderWay waits for the call that may be ending a sandbox, if there is
-// one: its record may stay for as long as that takes.
-func (l *looks) whatIsUnderWay(route *routing.Route) cause.Cause {
-	l.mu.Lock()
-	k := l.ending[route.SandboxID]
-	l.mu.Unlock()
-	if k == nil {
-		return cause.OK
-	}
-	bound := time.NewTimer(endingBound)
-	defer bound.Stop()
-	select {
-	case <-k.done:
-		return k.found
-	case <-bound.C:
-		return cause.OK
-	}
-}
-
-// now is one look, see why.
-func (l *looks) now(route *routing.Route) cause.Cause {
-	ctx, cancel := context.WithTimeout(context.Background(), l.g.opt.LookBound)
-	defer cancel()
-	why, _ := l.once(ctx, route)
-	return why
-}
-
-// untilGone looks until the record goes or ctx ends.
-func (l *looks) untilGone(ctx context.Context, route *routing.Route) cause.Cause {
+// find looks until it knows, or has to give up.
+func (l *looks) find(k *look) cause.Cause {
 	pause := time.NewTicker(lookPause)
 	defer pause.Stop()
+	begun, known := time.Now(), cause.OK
 	for {
-		if why, final := l.once(ctx, route); final {
-			return why
+		ctx, cancel := context.WithDeadline(l.g.ctx, l.deadline(k))
+		why, final := l.once(ctx, k.route)
+		cancel()
+		if why != cause.OK {
+			known = why
 		}
 		select {
-		case <-pause.C:
-		case <-ctx.Done():
-			return cause.OK
+		case told := <-k.told:
+			known, final = told, true
+		default:
 		}
+		if final || l.giveUp(k, begun) {
+			l.leave(k)
+			return known
+		}
+		select {
+		case told := <-k.told:
+			l.leave(k)
+			return told
+		case <-l.g.ctx.Done():
+			l.leave(k)
+			return cause.OK
+		case <-pause.C:
+		}
+	}
+}
+
+func (l *looks) deadline(k *look) time.Time {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now := time.Now(); k.until.Before(now) { // a call under way is waited for
+		return now.Add(l.g.opt.LookBound)
+	}
+	return k.until
+}
+
+// giveUp ends a look whose time is over. Nobody joins it from then on.
+func (l *looks) giveUp(k *look, begun time.Time) bool {
+	now := time.Now()
+	if now.Before(begun.Add(endingBound)) && l.g.opt.Deaths.pending(k.route.SandboxID) {
+		return false
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if now.Before(k.until) {
+		return false
+	}
+	l.remove(k)
+	return true
+}
+
+// leave lets nobody join any more.
+func (l *looks) leave(k *look) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.remove(k)
+}
+
+func (l *looks) remove(k *look) {
+	id := k.route.SandboxID
+	l.running[id] = slices.DeleteFunc(l.running[id], func(other *look) bool { return other == k })
+	if len(l.running[id]) == 0 {
+		delete(l.running, id)
 	}
 }
 
@@ -147,17 +164,13 @@ func (l *looks) untilGone(ctx context.Context, route *routing.Route) cause.Cause
 // again would tell nothing else.
 func (l *looks) once(ctx context.Context, route *routing.Route) (why cause.Cause, final bool) {
 	now, err := l.g.opt.Routes.Fresh(ctx, route.SandboxID)
-	switch {
-	case errors.Is(err, routing.ErrGone):
-		return cause.SandboxGone, true
-	case err != nil:
+	switch why := causeOfLookup(ctx, now, err); {
+	case err != nil && !errors.Is(err, routing.ErrGone):
 		return cause.OK, false
-	case now.State == routing.StatePaused:
-		return cause.SandboxPaused, true
-	case now.State == routing.StateExpired:
-		return cause.SandboxExpired, true
-	case now.State == routing.StateDeleted:
-		return cause.SandboxGone, true
+	case why == cause.SandboxGone, why == cause.SandboxExpired, why == cause.SandboxPaused:
+		return why, true
+	case why == cause.SandboxStopped:
+		return why, false // it may become known which of them
 	default:
 		// With another lifecycle it lives again already.
 		return cause.OK, now.Lifecycle != route.Lifecycle

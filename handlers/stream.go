@@ -43,6 +43,7 @@ func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {
 		MaxHeld:    c.g.opt.MaxHeldEnvelope,
 		Compressed: compresses(resp.Header, p),
 		EndStream:  c.translateEndStream,
+		OnFinal:    c.endSoon,
 		Classify:   c.classifier(protocol.MediaType(h.Get("Content-Type"))),
 	}
 	res := relay.Copy(resp.Body)
@@ -65,7 +66,8 @@ func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {
 	}
 }
 
-// classifier is [classifier] for this call, with what follows from a message.
+// classifier is [classifier] for this call. The watchdog hears of each keepalive
+// message.
 func (c *dataCall) classifier(contentType string) func([]byte) envelope.Class {
 	classify := classifier(c.out.Operation.Name, contentType)
 	if classify == nil {
@@ -73,11 +75,8 @@ func (c *dataCall) classifier(contentType string) func([]byte) envelope.Class {
 	}
 	return func(message []byte) envelope.Class {
 		class := classify(message)
-		switch class {
-		case envelope.Keepalive:
+		if class == envelope.Keepalive {
 			c.dog.keepalive()
-		case envelope.Final:
-			c.endSoon()
 		}
 		return class
 	}
@@ -114,8 +113,8 @@ func (c *dataCall) causeOfEnd(err error) cause.Cause {
 // process. envd sends both together.
 const resultGrace = 250 * time.Millisecond
 
-// endSoon lets the sandbox say no more once it has said how its process ended.
-// The client has the result then, but will not hand it out before the end of
+// endSoon lets the sandbox say no more: it has said how its process ended. The
+// client has the result then, but will not hand it out before the end of
 // the stream: newer SDKs run into their own deadline first, and lose it; with no
 // deadline all of them wait for ever.
 func (c *dataCall) endSoon() { time.AfterFunc(resultGrace, func() { c.cancel(nil) }) }

@@ -98,7 +98,7 @@ func (c *dataCall) translateHealth() cause.Failure {
 	switch now := c.lookAgain(); now {
 	case cause.OK:
 		return cause.Failure{Cause: cause.UpstreamUnavailable}
-	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStarting, cause.ClientGone:
+	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStopped, cause.SandboxStarting, cause.ClientGone:
 		return cause.Failure{Cause: now}
 	default:
 		return cause.Failure{Cause: cause.RegistryUnavailable}
@@ -152,7 +152,7 @@ func (c *dataCall) checkClaim(e upstreamError, messages int64) cause.Failure {
 	switch {
 	case now == cause.SandboxGone, now == cause.SandboxExpired, now == cause.SandboxPaused, now == cause.ClientGone:
 		return cause.Failure{Cause: now}
-	case now == cause.SandboxStarting && refused:
+	case now == cause.SandboxStopped && (refused || c.proto.Framed()), now == cause.SandboxStarting && refused:
 		return cause.Failure{Cause: now}
 	case now != cause.OK && refused:
 		return cause.Failure{Cause: cause.RegistryUnavailable}

@@ -6,6 +6,7 @@ import (
 	"math"
 	"net/http"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -36,8 +37,10 @@ type watchdog struct {
 	writing atomic.Int64 // when the write that is going on began, since start; 0 between writes
 	proven  atomic.Bool  // a keepalive message was seen
 	stalled atomic.Bool
-	timer   *time.Timer // nil while it does not watch
-	ended   atomic.Bool
+
+	mu    sync.Mutex  // held while it acts, so that it does not once the call is over
+	timer *time.Timer // nil while it does not watch
+	ended bool
 }
 
 // watch starts watching, if it does not do so already.
@@ -45,14 +48,17 @@ func (d *watchdog) watch() {
 	if d.timer != nil || d.idle <= 0 && d.alive <= 0 && d.stall <= 0 {
 		return
 	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	d.start = time.Now()
-	d.timer = time.AfterFunc(math.MaxInt64, d.look)
-	d.timer.Reset(d.next(0))
+	d.timer = time.AfterFunc(d.next(0), d.look)
 }
 
 // stop must be called when the call is over.
 func (d *watchdog) stop() {
-	d.ended.Store(true)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.ended = true
 	if d.timer != nil {
 		d.timer.Stop()
 	}
@@ -63,7 +69,9 @@ func (d *watchdog) now() time.Duration { return max(time.Since(d.start), 1) }
 
 // look gives up what has exceeded its bound and comes back for the rest.
 func (d *watchdog) look() {
-	if d.ended.Load() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.ended {
 		return
 	}
 	now := d.now()
@@ -83,9 +91,7 @@ func (d *watchdog) look() {
 		d.giveUp(ended{cause.ClientStalled})
 		return
 	}
-	if !d.ended.Load() {
-		d.timer.Reset(d.next(now))
-	}
+	d.timer.Reset(d.next(now))
 }
 
 // silence is the bound of the sandbox's silence at the moment, 0 for none.

@@ -29,6 +29,10 @@ func (l *live) close() {
 	l.parts.release()
 }
 
+// deaths is shared by all configs: a stream goes on in the config it began with,
+// and its sandbox is killed in another.
+var deaths = handlers.NewDeaths()
+
 // build makes the live parts of an app whose config is expanded and checked.
 // Parts that exist already, because an earlier config asked for the same, are
 // shared with it.
@@ -62,6 +66,7 @@ func build(a *App) (_ *live, err error) {
 		DefaultLifetime: time.Duration(a.DefaultLifetime),
 		UpstreamIdle:    time.Duration(a.UpstreamIdle),
 		ClientStall:     time.Duration(a.ClientStall),
+		Deaths:          deaths,
 	})
 	l.stay = departure.attend(l.gateway)
 	return l, nil

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
@@ -157,5 +158,53 @@ func TestTheGatewayStartsAndServesWithRedisDown(t *testing.T) {
 	g := harness.Start(t, site(clusterOf(newRock(t, noContent), "registry redis {\naddress 127.0.0.1:1\n}")))
 	if code := health(t, g, "one"); code != http.StatusServiceUnavailable {
 		t.Errorf("status %d, want 503: nothing is known of the sandbox", code)
+	}
+}
+
+// A stream goes on in the config that it began with, and its sandbox is ended
+// in another.
+func TestAKillOrPauseReachesTheStreamsOfReplacedConfigs(t *testing.T) {
+	for name, end := range map[string]func(base string) *http.Request{
+		"paused": func(base string) *http.Request {
+			r, _ := http.NewRequest(http.MethodPost, base+"/sandboxes/known/pause", strings.NewReader("{}"))
+			return r
+		},
+		"was not found": func(base string) *http.Request {
+			r, _ := http.NewRequest(http.MethodDelete, base+"/sandboxes/known", nil)
+			return r
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			rock := newRock(t, func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasPrefix(r.URL.Path, "/sandboxes/") {
+					w.WriteHeader(http.StatusNoContent)
+					return
+				}
+				w.Header().Set("Content-Type", "application/connect+json")
+				w.Write(envelope.Append(nil, 0, []byte("{}")))
+				w.(http.Flusher).Flush()
+				<-r.Context().Done()
+			})
+			g := harness.Start(t, site(clusterOf(rock, staticSandbox)))
+			r := ask(t.Context(), g.URL, "known", "/process.Process/Start")
+			r.Method, r.Body = http.MethodPost, http.NoBody
+			r.Header.Set("Content-Type", "application/connect+json")
+			resp, err := g.Client().Do(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			g.Reload(site(clusterOf(rock, staticSandbox)) + ":8081 {\n\trespond hello\n}\n") // nothing of ours
+			g.Reload(site(clusterOf(rock, staticSandbox+"\nbuffer_body 32KiB\n")))
+			answer, err := g.Client().Do(end(g.URL))
+			if err != nil {
+				t.Fatal(err)
+			}
+			answer.Body.Close()
+			rest, err := io.ReadAll(resp.Body)
+			if err != nil || !strings.Contains(string(rest), name) {
+				t.Errorf("%d: the stream ended with %q, %v", answer.StatusCode, rest, err)
+			}
+		})
 	}
 }

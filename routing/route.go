@@ -20,6 +20,9 @@ const (
 	StateRunning
 	// StatePaused: ROCK "stopped", "archiving" and "archived".
 	StatePaused
+	// StateStopped: it does not run, and nobody can say at the moment whether
+	// it is paused or gone.
+	StateStopped
 	// StateExpired: it was stopped when its time ran out. To E2B's clients it
 	// is gone: nothing of their API brings it back.
 	StateExpired
@@ -36,6 +39,8 @@ func (s State) String() string {
 		return "running"
 	case StatePaused:
 		return "paused"
+	case StateStopped:
+		return "stopped"
 	case StateExpired:
 		return "expired"
 	case StateDeleted:

@@ -36,6 +36,9 @@ const (
 	SandboxExpired
 	// SandboxPaused: the registry says it is stopped or archived.
 	SandboxPaused
+	// SandboxStopped: the registry says that it does not run, and nobody can
+	// say whether it is paused or gone.
+	SandboxStopped
 	// SandboxStarting: the registry says it is not running yet.
 	SandboxStarting
 	// UpstreamReset: the connection was lost while the sandbox is still
@@ -121,6 +124,9 @@ var table = [causes]row{
 	SandboxPaused: {"sandbox_paused", "failed_precondition", 400, 502, 0,
 		"The sandbox %s is paused; it must be resumed before it can be used",
 		"The sandbox %s was not found running: it is paused"},
+	SandboxStopped: {"sandbox_stopped", "aborted", 503, 502, 1,
+		"The sandbox %s is not running; whether it is paused or was killed cannot be found out at the moment",
+		"The sandbox %s was not found running"},
 	SandboxStarting: {"sandbox_starting", "aborted", 503, 502, 1,
 		"The sandbox %s is still starting; nothing was done, try again in a moment",
 		"The sandbox %s was not found running: it is still starting"},

@@ -50,7 +50,7 @@ func TestOnlyGoneIsCalledGone(t *testing.T) {
 		if c.Status() == 502 && !gone && !strings.Contains((Failure{Cause: c}).Text(), "port is not open") {
 			t.Errorf("%v has status 502", c)
 		}
-		notRunning := gone || c == SandboxPaused || c == SandboxStarting
+		notRunning := gone || c == SandboxPaused || c == SandboxStopped || c == SandboxStarting
 		if (c.HealthStatus() == 502) != notRunning {
 			t.Errorf("%v has health status %d", c, c.HealthStatus())
 		}

@@ -40,8 +40,8 @@ type Result struct {
 	Ended bool
 	// Messages counts the whole messages that were delivered.
 	Messages int64
-	// Final, Keepalive: a message of that class was delivered whole.
-	Final, Keepalive bool
+	// Final: a message of that class was delivered whole.
+	Final bool
 	// Torn: part of a frame was delivered. Nothing may follow it.
 	Torn bool
 	// ReadErr is why the source ended before the last frame, and nil if it did
@@ -86,8 +86,8 @@ type frames struct {
 	over      bool  // nothing more is read
 	err       error // why, when it is not for the last frame
 	scanned   struct {
-		messages         int64
-		final, keepalive bool
+		messages int64
+		final    bool
 	} // what of Result holds once safe has reached pos
 	res Result
 }
@@ -204,7 +204,7 @@ const (
 // passOn allows what was scanned to be passed on.
 func (f *frames) passOn(e extent) {
 	f.safe, f.open = f.pos, bool(e)
-	f.res.Messages, f.res.Final, f.res.Keepalive = f.scanned.messages, f.scanned.final, f.scanned.keepalive
+	f.res.Messages, f.res.Final = f.scanned.messages, f.scanned.final
 }
 
 // lookAt classifies the message that has just ended.
@@ -212,13 +212,9 @@ func (f *frames) lookAt() {
 	if f.classify == nil {
 		return
 	}
-	if payload, ok := f.follow.payload(f.buffer.b[:f.pos]); ok && len(payload) <= MaxFinal {
-		switch f.classify(payload) {
-		case Final:
-			f.scanned.final = true
-		case Keepalive:
-			f.scanned.keepalive = true
-		}
+	payload, ok := f.follow.payload(f.buffer.b[:f.pos])
+	if ok && len(payload) <= MaxFinal && f.classify(payload) == Final {
+		f.scanned.final = true
 	}
 	if f.text != nil {
 		f.text.release()

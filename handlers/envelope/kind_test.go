@@ -69,10 +69,24 @@ func TestGRPCEndsWhereItsSourceDoes(t *testing.T) {
 	}
 }
 
-func TestKeepalivesAreSeen(t *testing.T) {
-	_, res := relay(thenReset(join(message("alive"), message("one"))), nil)
-	if !res.Keepalive || res.Final {
+func TestTheFinalMessageIsToldOnceItIsDelivered(t *testing.T) {
+	var dst bytes.Buffer
+	delivered := ""
+	r := Relay{Dst: &dst, Flush: func() error { return nil }, MaxHeld: 64, Classify: func(p []byte) Class {
+		if string(p) == "over" {
+			return Final
+		}
+		return Other
+	}, OnFinal: func() { delivered += dst.String() }}
+	if res := r.Copy(thenReset(join(message("one"), message("over"), message("more")))); !res.Final {
 		t.Fatalf("%+v", res)
+	}
+	if want := string(join(message("one"), message("over"), message("more"))); delivered != want {
+		t.Fatalf("told when %q was delivered", delivered)
+	}
+	delivered = ""
+	if res := r.Copy(thenReset(message("one"))); res.Final || delivered != "" {
+		t.Fatalf("%+v, told when %q was delivered", res, delivered)
 	}
 }
 

@@ -31,6 +31,9 @@ type Relay struct {
 	// of up to [MaxFinal] bytes that is not compressed, and must not keep it.
 	// Nil: all are Other.
 	Classify func(payload []byte) Class
+	// OnFinal is called, once, when a Final message was delivered. Nil: nobody
+	// is told.
+	OnFinal func()
 }
 
 // Copy relays src until its last frame, or until either side fails. It reads
@@ -38,6 +41,7 @@ type Relay struct {
 func (r *Relay) Copy(src io.Reader) Result {
 	f := newFrames(src, rules{r.Kind, r.Compressed, r.MaxHeld, r.EndStream, r.Classify})
 	defer f.close()
+	told := r.OnFinal == nil
 	for {
 		out, last := f.next()
 		if out == nil {
@@ -50,6 +54,10 @@ func (r *Relay) Copy(src io.Reader) Result {
 		if err := send(r.Dst, flush, out); err != nil {
 			f.res.WriteErr = err
 			return f.res
+		}
+		if f.res.Final && !told {
+			told = true
+			r.OnFinal()
 		}
 		if last {
 			f.res.Ended, f.res.Torn = true, false

@@ -34,6 +34,8 @@ func TestAStreamEndsSoonAfterItsRecord(t *testing.T) {
 	if _, err := io.ReadFull(resp.Body, make([]byte, envelope.PrefixSize)); err != nil {
 		t.Fatal(err)
 	}
+	s.rock.Faults().Add(rock.Fault{Match: rock.Match{Role: rock.Admin, Sandbox: "busy"}, Kind: rock.AnswerWith, At: rock.BeforeHandler, Answer: rock.Answer{
+		Status: http.StatusNotFound, Header: http.Header{"Content-Type": {"application/json"}}, Body: `{"code":404,"message":"not found"}`}})
 	begun := time.Now()
 	s.redis.Do("DEL", "alive:busy")
 	rest, err := io.ReadAll(resp.Body)

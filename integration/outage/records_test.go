@@ -2,6 +2,7 @@ package outage
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -55,7 +56,9 @@ func TestEveryBadRecordHasItsAnswer(t *testing.T) {
 			var calls atomic.Int32
 			upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 				if r.URL.Path == "/sandboxes/no-record" { // the admin role is asked whether it was stopped
-					http.NotFound(w, r)
+					w.Header().Set("Content-Type", "application/json")
+					w.WriteHeader(http.StatusNotFound)
+					io.WriteString(w, `{"code":404,"message":"not found"}`)
 					return
 				}
 				calls.Add(1)

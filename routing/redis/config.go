@@ -65,9 +65,10 @@ type Config struct {
 	Watch string `json:"watch,omitempty"`
 
 	// Evicted is asked about a sandbox without a record, because ROCK evicts
-	// the records of all that it stops. Only what it says of a paused or
-	// expired one counts; without an answer in half of Timeout the sandbox is
-	// gone, as Redis says. Default: nobody is asked.
+	// the records of all that it stops. It is gone when this says so
+	// (ErrGone), paused or expired when this says so, and StateStopped when
+	// this fails or has no answer in half of Timeout. Default: nobody is
+	// asked, and the sandbox is gone.
 	Evicted func(ctx context.Context, sandboxID string) (*routing.Route, error) `json:"-"`
 
 	// Logger takes what happens to the watch. Default: slog.Default().

@@ -11,7 +11,7 @@ import (
 )
 
 // ROCK evicts the records of all sandboxes that it stops.
-func TestASandboxWithoutARecordIsGoneUnlessItIsKnownToBeStopped(t *testing.T) {
+func TestASandboxWithoutARecordIsWhatTheAdminRoleSaysItIs(t *testing.T) {
 	s := redistest.Start(t, redistest.Options{})
 	s.Do("SET", "alive:here", record("here", "1"))
 	asked := 0
@@ -30,6 +30,9 @@ func TestASandboxWithoutARecordIsGoneUnlessItIsKnownToBeStopped(t *testing.T) {
 		if state, ok := answers[id]; ok {
 			return &routing.Route{SandboxID: id, State: state}, nil
 		}
+		if id == "nobody" {
+			return nil, routing.ErrGone
+		}
 		return nil, errors.New("no")
 	}
 	r := open(t, cfg)
@@ -42,9 +45,16 @@ func TestASandboxWithoutARecordIsGoneUnlessItIsKnownToBeStopped(t *testing.T) {
 			t.Errorf("%s: %+v", id, route)
 		}
 	}
-	// The record decides: whoever says otherwise has not heard yet.
-	for _, id := range []string{"running", "starting", "unknown", "nobody", "silent"} {
-		want(t, r, id, routing.ErrGone)
+	want(t, r, "nobody", routing.ErrGone)
+	// Redis has lost the records of sandboxes that run: they are not gone.
+	for _, id := range []string{"running", "starting", "unknown"} {
+		want(t, r, id, routing.ErrUnavailable)
+	}
+	// It does not run, and that is all that is known.
+	for _, id := range []string{"silent", "failing"} {
+		if route := want(t, r, id, nil); route.State != routing.StateStopped {
+			t.Errorf("%s: %+v", id, route)
+		}
 	}
 	asked = 0
 	s.Stop()

@@ -93,19 +93,25 @@ func (r *Registry) record(ctx context.Context, sandboxID string) ([]byte, error)
 	return r.read(ctx, r.cfg.KeyPrefix+sandboxID)
 }
 
-// evicted tells a stopped sandbox from one that is gone. That nobody can be
-// asked does not bring the record back.
+// evicted tells a stopped sandbox from one that is gone. When nobody can say
+// which it is, it does not run all the same; but if it does run, Redis has lost
+// its record and cannot say where it is.
 func (r *Registry) evicted(ctx context.Context, sandboxID string) (*routing.Route, error) {
 	if r.cfg.Evicted == nil {
 		return nil, routing.ErrGone
 	}
 	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout/2)
 	defer cancel()
-	route, err := r.cfg.Evicted(ctx, sandboxID)
-	if err != nil || route.State != routing.StatePaused && route.State != routing.StateExpired {
+	switch route, err := r.cfg.Evicted(ctx, sandboxID); {
+	case errors.Is(err, routing.ErrGone):
 		return nil, routing.ErrGone
+	case err == nil && (route.State == routing.StatePaused || route.State == routing.StateExpired):
+		return route, nil
+	case err == nil:
+		return nil, fmt.Errorf("%w: Redis has no record of a sandbox that is %v", routing.ErrUnavailable, route.State)
+	default:
+		return &routing.Route{SandboxID: sandboxID, State: routing.StateStopped}, nil
 	}
-	return route, nil
 }
 
 // style is a way to write JSON to Redis, and the command that reads it.
