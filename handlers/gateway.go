@@ -55,7 +55,8 @@ type Options struct {
 	UpstreamIdle time.Duration
 	// ClientStall is how long a client may take nothing of an answer before it
 	// is dropped: it must take 32 KiB within that time, or all there is.
-	// Negative: for ever. Default: 5m.
+	// It is also how long a sandbox may be silent on a WebSocket whose client
+	// has ended its direction. Negative: for ever. Default: 5m.
 	ClientStall time.Duration
 }
 

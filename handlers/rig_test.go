@@ -57,6 +57,13 @@ func (r *registry) say(state routing.State, err error) {
 	r.route, r.err = &routing.Route{State: state, Lifecycle: "life1"}, err
 }
 
+// lookups is how often it was asked.
+func (r *registry) lookups() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.asked
+}
+
 // rig is a gateway on a real socket, in front of two roles that a test scripts.
 type rig struct {
 	*httptest.Server

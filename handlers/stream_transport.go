@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"sync/atomic"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/envelope"
@@ -35,19 +36,20 @@ func (t *StreamTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPost || protocol.OfRPC(r) != protocol.ConnectStream {
 		return t.Next.RoundTrip(r)
 	}
+	r, body := withNotedBody(r)
 	resp, err := t.Next.RoundTrip(r)
 	switch {
-	case err != nil && (r.Context().Err() != nil || t.Retryable(err) || isClientError(err)):
+	case err != nil && (r.Context().Err() != nil || t.Retryable(err) || isTooLarge(err)):
 		return nil, err
 	case err != nil:
-		return failedStream(r, causeOfLoss(err)), nil
+		return failedStream(r, body.causeOfLoss(r, err)), nil
 	case resp.StatusCode == http.StatusSwitchingProtocols:
 		return resp, nil
 	case isStream(resp, r):
-		t.repair(resp, r)
+		t.repair(resp, r, body)
 		return resp, nil
 	}
-	f := explainAnswer(resp)
+	f := explainAnswer(resp, r, body)
 	resp.Body.Close()
 	if r.Context().Err() != nil {
 		return nil, r.Context().Err()
@@ -55,10 +57,56 @@ func (t *StreamTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return failedStream(r, f), nil
 }
 
-// isClientError reports an error that comes from the client's request body.
-func isClientError(err error) bool {
+// isTooLarge reports a request body that is longer than the site allows. The
+// server answers it by itself.
+func isTooLarge(err error) bool {
 	var tooLarge *http.MaxBytesError
 	return errors.As(err, &tooLarge)
+}
+
+// notedBody is a request body that knows whether the client's side of it broke.
+// The error of the round trip, or of the answer, does not tell.
+type notedBody struct {
+	io.ReadCloser
+	closed atomic.Bool
+	failed atomic.Pointer[error]
+}
+
+// withNotedBody is r with its body noted. A body that is not there is left as
+// it is: transports look for it.
+func withNotedBody(r *http.Request) (*http.Request, *notedBody) {
+	body := &notedBody{ReadCloser: r.Body}
+	if r.Body == nil || r.Body == http.NoBody {
+		return r, body
+	}
+	r = r.WithContext(r.Context()) // a RoundTripper leaves the request alone
+	r.Body = body
+	return r, body
+}
+
+// Read implements io.Reader. What fails because the transport or the server has
+// closed the body is not the client's doing (golang/go#40747).
+func (b *notedBody) Read(p []byte) (int, error) {
+	n, err := b.ReadCloser.Read(p)
+	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) && !b.closed.Load() {
+		b.failed.Store(&err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *notedBody) Close() error {
+	b.closed.Store(true)
+	return b.ReadCloser.Close()
+}
+
+// causeOfLoss is what an error means to the call whose body this is. A transport
+// gives up a connection when it cannot read the body, so the body comes first.
+func (b *notedBody) causeOfLoss(r *http.Request, err error) cause.Failure {
+	if failed := b.failed.Load(); failed != nil {
+		return causeOfBody(r, *failed)
+	}
+	return causeOfLoss(err)
 }
 
 // causeOfLoss is what an error of a connection means to a call that may have
@@ -78,14 +126,14 @@ func causeOfLoss(err error) cause.Failure {
 }
 
 // explainAnswer is what an answer means that is no stream.
-func explainAnswer(resp *http.Response) cause.Failure {
+func explainAnswer(resp *http.Response, r *http.Request, body *notedBody) cause.Failure {
 	if resp.StatusCode < 400 {
 		return cause.Failure{Cause: cause.UpstreamInvalid}
 	}
 	e, err := readUpstreamError(resp)
 	switch {
 	case err != nil:
-		return causeOfLoss(err)
+		return body.causeOfLoss(r, err)
 	case !e.shaped:
 		return cause.Failure{Cause: causeOfStatus(resp.StatusCode)}
 	default:
@@ -108,7 +156,7 @@ func failedStream(r *http.Request, f cause.Failure) *http.Response {
 }
 
 // repair puts a body in place that ends well.
-func (t *StreamTransport) repair(resp *http.Response, r *http.Request) {
+func (t *StreamTransport) repair(resp *http.Response, r *http.Request, body *notedBody) {
 	// The end may have to be made here, so no length can be promised; and the
 	// body ends before its trailers are read, which Connect has no use for.
 	delete(resp.Header, "Content-Length")
@@ -132,7 +180,7 @@ func (t *StreamTransport) repair(resp *http.Response, r *http.Request) {
 			case res.Final:
 				return envelope.Append(nil, envelope.FlagEndStream, []byte("{}"))
 			}
-			f := causeOfLoss(res.ReadErr)
+			f := body.causeOfLoss(r, res.ReadErr)
 			f.SandboxID = sandboxIDOf(r)
 			return envelope.Append(nil, envelope.FlagEndStream, f.EndStream())
 		},

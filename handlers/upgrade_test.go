@@ -266,6 +266,7 @@ func TestAClientThatLeavesEndsItsWebSocket(t *testing.T) {
 		left <- err
 	})
 	c, _, _ := g.open(t, upgrade, "")
+	asked := g.registry.lookups()
 	c.SetLinger(0)
 	c.Close()
 	select {
@@ -273,7 +274,32 @@ func TestAClientThatLeavesEndsItsWebSocket(t *testing.T) {
 	case <-time.After(5 * time.Second):
 		t.Fatal("the sandbox's side goes on")
 	}
-	<-g.outcomes
+	g.wantEnd(t, cause.ClientGone)
+	if n := g.registry.lookups() - asked; n != 0 {
+		t.Errorf("the registry was asked %d times why the client has left", n)
+	}
+}
+
+// Nobody reads the connection of a client that has ended its direction, so
+// nobody sees it die.
+func TestASilentSandboxDoesNotKeepTheWebSocketOfADeadClient(t *testing.T) {
+	g := newRig(t, func(o *Options) { o.ClientStall = 200 * time.Millisecond })
+	over := make(chan struct{})
+	g.socket(t, func(_ *http.Request, c *net.TCPConn, br *bufio.Reader) {
+		io.WriteString(c, switched)
+		<-over // it takes no notice of the client's end
+	})
+	c, _, _ := g.open(t, upgrade, "")
+	c.Close()
+	select {
+	case out := <-g.outcomes:
+		if out.End != cause.ClientGone {
+			t.Errorf("%v (%v)", out.End, out.Err)
+		}
+	case <-time.After(5 * time.Second):
+		t.Error("it lives on")
+	}
+	close(over)
 }
 
 // Field report K06.

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -18,7 +19,8 @@ type Tunnel struct {
 	// Upstream is the other side. Its reader has the bytes that came right
 	// behind its handshake.
 	Upstream io.ReadWriteCloser
-	// Stall bounds one write to the client, of at most 32 KiB. Default (0): no
+	// Stall bounds one write to the client, of at most 32 KiB, and the silence
+	// of the upstream once the client has ended its direction. Default (0): no
 	// bound.
 	Stall time.Duration
 	// Why is asked once when the upstream has ended without a close frame,
@@ -33,10 +35,13 @@ type Result struct {
 	// Lost: the upstream or the gateway ended it without a close frame of the
 	// upstream, and Why was asked.
 	Lost bool
-	// Torn: it was lost inside a frame, so that the client could not be told.
-	Torn bool
-	// ClientErr is why the client's side failed, nil if it did not.
+	// ClientErr is why the client's side failed, nil if it did not. A client
+	// that has ended its direction without a close frame has failed when the
+	// upstream stayed silent afterwards.
 	ClientErr error
+
+	// torn: it was lost inside a frame, so that the client could not be told.
+	torn bool
 }
 
 const (
@@ -57,6 +62,12 @@ type tunnel struct {
 	// goodbye is closed when the client has sent its close frame, or nothing
 	// more will come from it.
 	goodbye chan struct{}
+	// over is closed when the upstream's direction is.
+	over chan struct{}
+	// listening is since when the upstream is waited for, as the time since
+	// start; 0 while the client is written to.
+	start     time.Time
+	listening atomic.Int64
 
 	mu      sync.Mutex
 	down    Frames // from the upstream to the client
@@ -65,19 +76,26 @@ type tunnel struct {
 	upMu    sync.Mutex
 	up      Frames // from the client to the upstream
 	upEnded bool   // the client has ended its direction
+	upErr   error  // why the client's direction has failed
 }
+
+// errDeserted is the failure of a client of which nothing is left but the end
+// of its direction.
+var errDeserted = errors.New("the client has ended its direction, and the upstream sent nothing more")
 
 // Run carries bytes in both directions until both have ended, or either side
 // has failed, or ctx ends. It closes both sides.
 func (t *Tunnel) Run(ctx context.Context) Result {
-	r := &tunnel{Tunnel: t, ctx: ctx, boundary: make(chan struct{}, 1), goodbye: make(chan struct{})}
-	over := make(chan struct{})
+	r := &tunnel{
+		Tunnel: t, ctx: ctx, start: time.Now(),
+		boundary: make(chan struct{}, 1), goodbye: make(chan struct{}), over: make(chan struct{}),
+	}
 	var others sync.WaitGroup
 	others.Go(r.carryUp)
-	others.Go(func() { r.watch(over) })
+	others.Go(r.watch)
 	res := r.carryDown()
-	close(over)
-	if res.ClientErr == nil && !res.Torn {
+	close(r.over)
+	if res.ClientErr == nil && !res.torn {
 		r.parting()
 	}
 	t.Upstream.Close()
@@ -94,7 +112,9 @@ func (t *tunnel) carryDown() Result {
 	defer room.free()
 	for err == nil {
 		var n int
+		t.listening.Store(int64(t.now()))
 		n, err = t.Upstream.Read(room.next())
+		t.listening.Store(0)
 		if werr := t.forward(room.got(n)); werr != nil {
 			return Result{ClientErr: werr}
 		}
@@ -105,12 +125,16 @@ func (t *tunnel) carryDown() Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true
-	if t.down.Closed() || t.clientHasClosed() && t.ctx.Err() == nil {
+	if t.down.Closed() || t.clientHasLeft() && t.ctx.Err() == nil {
 		return Result{}
+	}
+	if cerr := t.clientErr(); cerr != nil {
+		// It was the client's end that has ended the upstream's.
+		return Result{ClientErr: cerr}
 	}
 	code, reason := t.Why(err)
 	if !t.down.AtBoundary() {
-		return Result{Lost: true, Torn: true}
+		return Result{Lost: true, torn: true}
 	}
 	_ = t.Client.SetWriteDeadline(time.Now().Add(lastWords))
 	_, werr := t.Client.Write(CloseFrame(code, reason))
@@ -154,10 +178,10 @@ func (t *tunnel) forward(b []byte) error {
 
 // watch ends the tunnel when its context ends: at once between two frames, or
 // when the frame that is under way has ended.
-func (t *tunnel) watch(over <-chan struct{}) {
+func (t *tunnel) watch() {
 	select {
 	case <-t.ctx.Done():
-	case <-over:
+	case <-t.over:
 		return
 	}
 	_ = t.Client.SetWriteDeadline(time.Now().Add(lastWords))
@@ -173,7 +197,7 @@ func (t *tunnel) watch(over <-chan struct{}) {
 		select {
 		case <-t.boundary:
 		case <-grace.C:
-		case <-over:
+		case <-t.over:
 		}
 	}
 	t.Upstream.Close()
@@ -209,9 +233,13 @@ func (t *tunnel) carryUp() {
 			t.upMu.Lock()
 			t.upEnded = true
 			t.upMu.Unlock()
+			goodbye()
 			if closeWrite(t.Upstream) {
+				t.awaitLast()
 				return
 			}
+		} else {
+			t.clientFailed(err)
 		}
 		// The client is gone, or its end cannot be passed on.
 		t.Upstream.Close()
@@ -219,12 +247,70 @@ func (t *tunnel) carryUp() {
 	}
 }
 
-// clientHasClosed reports that the client has said goodbye: what ends after
-// that is not lost.
-func (t *tunnel) clientHasClosed() bool {
+// awaitLast bounds the silence of the upstream once the client has ended its
+// direction. A client that lives looks no different from then on than one that
+// is dead, and an upstream that takes no notice of the end may be silent for
+// ever. While the client is written to, the upstream is not silent.
+func (t *tunnel) awaitLast() {
+	t.upMu.Lock()
+	closed := t.up.Closed()
+	t.upMu.Unlock()
+	bound := t.Stall
+	if closed {
+		bound = lastWords // nothing but a close frame is to come
+	}
+	if bound == 0 {
+		return
+	}
+	ended := t.now()
+	wait := time.NewTimer(bound)
+	defer wait.Stop()
+	for {
+		select {
+		case <-t.over:
+			return
+		case <-wait.C:
+		}
+		since := time.Duration(t.listening.Load())
+		if since == 0 {
+			wait.Reset(bound)
+			continue
+		}
+		left := bound - (t.now() - max(since, ended))
+		if left > 0 {
+			wait.Reset(left)
+			continue
+		}
+		if !closed {
+			t.clientFailed(errDeserted)
+		}
+		t.Upstream.Close()
+		return
+	}
+}
+
+// now is the time since the start. It is never 0.
+func (t *tunnel) now() time.Duration { return max(time.Since(t.start), 1) }
+
+// clientFailed notes why the client's direction has failed.
+func (t *tunnel) clientFailed(err error) {
 	t.upMu.Lock()
 	defer t.upMu.Unlock()
-	return t.up.Closed() || t.upEnded
+	t.upErr = err
+}
+
+func (t *tunnel) clientErr() error {
+	t.upMu.Lock()
+	defer t.upMu.Unlock()
+	return t.upErr
+}
+
+// clientHasLeft reports that the client has said goodbye, or has ended its
+// direction and was waited for: what ends after that is not lost.
+func (t *tunnel) clientHasLeft() bool {
+	t.upMu.Lock()
+	defer t.upMu.Unlock()
+	return t.up.Closed() || t.upEnded && t.upErr == nil
 }
 
 // parting ends the client's side without losing what is under way to it: our

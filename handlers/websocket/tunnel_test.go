@@ -113,7 +113,7 @@ func TestAStuckSandboxIsNotWaitedForWhenTheGatewayEnds(t *testing.T) {
 	if rest, err := io.ReadAll(r.client); !bytes.Equal(rest, CloseFrame(1011, "why")) {
 		t.Errorf("%q, %v", rest, err)
 	}
-	if res := <-r.done; !res.Lost || res.Torn || <-r.asked != errEnd {
+	if res := <-r.done; !res.Lost || res.torn || <-r.asked != errEnd {
 		t.Errorf("%+v", res)
 	}
 }

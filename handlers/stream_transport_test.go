@@ -1,0 +1,146 @@
+package handlers
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// proxied sends a streaming call with a body through a StreamTransport.
+func proxied(t *testing.T, next http.RoundTripper, url string, body io.Reader) *http.Response {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	t.Cleanup(cancel)
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+start, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header.Set("Content-Type", stream)
+	sent := r.Body
+	transport := StreamTransport{Next: next, Retryable: func(error) bool { return false }}
+	resp, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	if r.Body != sent {
+		t.Error("the request was changed")
+	}
+	return resp
+}
+
+// collect reads an answer to its end.
+func collect(resp *http.Response) reply {
+	b, err := io.ReadAll(resp.Body)
+	return reply{resp.StatusCode, resp.Header, string(b), err}
+}
+
+// sandboxAt is a sandbox that does as told, and what reaches it.
+func sandboxAt(t *testing.T, do http.HandlerFunc) (next *http.Transport, url string) {
+	t.Helper()
+	s := httptest.NewServer(do)
+	next = new(http.Transport)
+	t.Cleanup(func() {
+		next.CloseIdleConnections()
+		s.Close()
+	})
+	return next, s.URL
+}
+
+// A server that waits for its client no longer ends the body with a timeout,
+// which is not the sandbox's.
+func TestARequestBodyThatFailsIsNotBlamedOnTheSandbox(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err           error
+		code, message string
+	}{
+		"idle":  {os.ErrDeadlineExceeded, "invalid_argument", "The request body could not be read to its end"},
+		"cut":   {io.ErrUnexpectedEOF, "invalid_argument", "The request body could not be read to its end"},
+		"large": {&http.MaxBytesError{Limit: 1}, "resource_exhausted", "The request body is too large"},
+	} {
+		t.Run(name+", under way", func(t *testing.T) {
+			next, url := sandboxAt(t, func(w http.ResponseWriter, r *http.Request) {
+				_ = http.NewResponseController(w).EnableFullDuplex()
+				w.Header().Set("Content-Type", stream)
+				io.WriteString(w, frame(0, "{}"))
+				w.(http.Flusher).Flush()
+				io.Copy(io.Discard, r.Body)
+				panic(http.ErrAbortHandler)
+			})
+			body, client := io.Pipe()
+			resp := proxied(t, next, url, body)
+			if _, err := io.ReadFull(resp.Body, make([]byte, len(frame(0, "{}")))); err != nil {
+				t.Fatal(err)
+			}
+			client.CloseWithError(tc.err)
+			if code, message := collect(resp).endError(t); code != tc.code || message != tc.message {
+				t.Errorf("%s: %s", code, message)
+			}
+		})
+	}
+	for name, err := range map[string]error{"idle": os.ErrDeadlineExceeded, "cut": io.ErrUnexpectedEOF} {
+		t.Run(name+", no answer yet", func(t *testing.T) {
+			next, url := sandboxAt(t, func(_ http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				panic(http.ErrAbortHandler)
+			})
+			body, client := io.Pipe()
+			go func() {
+				io.WriteString(client, frame(0, "{}"))
+				client.CloseWithError(err)
+			}()
+			if code, message := collect(proxied(t, next, url, body)).endError(t); code != "invalid_argument" || !strings.Contains(message, "request body") {
+				t.Errorf("%s: %s", code, message)
+			}
+		})
+	}
+}
+
+type roundTrip func(*http.Request) (*http.Response, error)
+
+func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// lost is a sandbox whose connection is reset.
+var lost = &net.OpError{Op: "read", Net: "tcp", Err: syscall.ECONNRESET}
+
+// What is left of a body is closed when the sandbox is lost, or by a server that
+// writes its answer (golang/go#40747).
+func TestABodyThatIsClosedIsNotBlamedOnTheClient(t *testing.T) {
+	for name, next := range map[string]roundTrip{
+		"by the transport": func(r *http.Request) (*http.Response, error) {
+			r.Body.Close()
+			io.Copy(io.Discard, r.Body)
+			return nil, lost
+		},
+		"by the server": func(r *http.Request) (*http.Response, error) {
+			io.Copy(io.Discard, r.Body)
+			return nil, lost
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			body, client := io.Pipe()
+			client.CloseWithError(http.ErrBodyReadAfterClose)
+			if code, message := collect(proxied(t, next, "http://sandbox", body)).endError(t); code != "aborted" || !strings.HasPrefix(message, "The connection to sandbox") {
+				t.Errorf("%s: %s", code, message)
+			}
+		})
+	}
+}
+
+func TestASilentSandboxIsBlamedForItsTimeout(t *testing.T) {
+	over := make(chan struct{})
+	next, url := sandboxAt(t, func(http.ResponseWriter, *http.Request) { <-over })
+	defer close(over)
+	next.ResponseHeaderTimeout = 50 * time.Millisecond
+	resp := proxied(t, next, url, strings.NewReader(frame(0, "{}")))
+	if code, message := collect(resp).endError(t); code != "aborted" || !strings.Contains(message, "sent nothing for too long") {
+		t.Errorf("%s: %s", code, message)
+	}
+}
