@@ -27,6 +27,7 @@ type conn struct {
 	ahead      atomic.Int32 // end-start, for those who do not read
 	read       func(fd uintptr) (done bool)
 	readErr    error // of the system call
+	unacked    userTimeout
 }
 
 // Read implements net.Conn. Like that of http.Transport's connections it is
@@ -46,6 +47,12 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	c.ahead.Store(int32(c.end - c.start))
 	return n, nil
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	c.unacked.start(c.raw)
+	return c.Conn.Write(p)
 }
 
 // Buffered is how many bytes can be read without waiting. It may be called at

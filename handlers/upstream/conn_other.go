@@ -2,7 +2,10 @@
 
 package upstream
 
-import "net"
+import (
+	"net"
+	"time"
+)
 
 // newConn leaves a connection as it is: there is no read that does not wait.
-func newConn(c net.Conn) net.Conn { return c }
+func newConn(c net.Conn, _ time.Duration) net.Conn { return c }

@@ -5,10 +5,12 @@ package upstream
 import (
 	"net"
 	"syscall"
+	"time"
 )
 
 // newConn wraps a connection, unless it is of a kind that it does not know.
-func newConn(c net.Conn) net.Conn {
+// limit is [Config.UserTimeout].
+func newConn(c net.Conn, limit time.Duration) net.Conn {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
 		return c
@@ -17,7 +19,7 @@ func newConn(c net.Conn) net.Conn {
 	if err != nil {
 		return c
 	}
-	ahead := &conn{Conn: c, raw: raw}
+	ahead := &conn{Conn: c, raw: raw, unacked: userTimeout{limit: limit}}
 	ahead.read = ahead.readReady
 	return ahead
 }
@@ -32,6 +34,7 @@ func (c *conn) readReady(fd uintptr) (done bool) {
 		}
 		if err == nil && n > 0 {
 			c.start, c.end = 0, n
+			c.unacked.stop(fd)
 			return true
 		}
 		c.giveBack()
