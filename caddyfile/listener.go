@@ -31,18 +31,25 @@ type ListenerConfig struct {
 	ConnectionWindow int64 `json:"connection_window,omitempty"`
 
 	// PingInterval is after how long a silent client is asked whether it is
-	// still there. Negative means never ("off" in the Caddyfile).
-	// Default: 30s.
+	// still there. Zero or negative means never ("off" in the Caddyfile). With
+	// it, clients that are gone are found sooner. But Python's synchronous SDK
+	// reads its connection only while the program waits for an event: a program
+	// that works on one event for longer than PingInterval and PingTimeout
+	// together loses all streams of the connection. So it is only for clients
+	// that always read. Without it, TCP keepalive finds a silent machine that is
+	// gone.
+	// Default: off.
 	PingInterval caddy.Duration `json:"ping_interval,omitempty"`
 
 	// PingTimeout is how long it may take to answer. After that the connection
-	// is closed and its requests are cancelled. Default: 15s.
+	// is closed and its requests are cancelled. It has no effect without
+	// PingInterval. Default: 15s.
 	PingTimeout caddy.Duration `json:"ping_timeout,omitempty"`
 
 	// WriteTimeout is how long a client may take no byte of what is sent to
-	// it. After that the connection is closed. A client that only stops
-	// reading one stream takes pings and the other streams, and is left alone.
-	// Default: 30s.
+	// it, once the buffers between are full. After that the connection is
+	// closed. A client that only stops reading one stream takes the other
+	// streams, and is left alone. Default: 5m, which is that of client_stall.
 	WriteTimeout caddy.Duration `json:"write_timeout,omitempty"`
 }
 
@@ -63,14 +70,12 @@ func (c ListenerConfig) WithDefaults() ListenerConfig {
 	if c.ConnectionWindow == 0 {
 		c.ConnectionWindow = 3 << 20
 	}
-	if c.PingInterval == 0 {
-		c.PingInterval = caddy.Duration(30 * time.Second)
-	}
+	c.PingInterval = max(0, c.PingInterval) // off is the default
 	if c.PingTimeout == 0 {
 		c.PingTimeout = caddy.Duration(15 * time.Second)
 	}
 	if c.WriteTimeout == 0 {
-		c.WriteTimeout = caddy.Duration(30 * time.Second)
+		c.WriteTimeout = caddy.Duration(5 * time.Minute)
 	}
 	return c
 }

@@ -60,7 +60,8 @@ func (e *exit) begin(grace time.Duration) {
 		e.drains.Go(func() { drain(g, deadline) })
 	}
 	all.Range(func(c, _ any) bool {
-		// Answers say "Connection: close" from now on.
+		// Answers say "Connection: close" from now on. Idle connections, those of
+		// HTTP/2 too, are closed at once.
 		c.(*connections).server.SetKeepAlivesEnabled(false)
 		return true
 	})

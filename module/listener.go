@@ -36,8 +36,13 @@ import (
 // It must be the last wrapper of a server, after TLS. HTTP/3 does not pass
 // through listener wrappers and is served by Caddy as ever.
 //
+// The connections belong to no server of Caddy's, so functions that other
+// modules register with [caddyhttp.Server.RegisterConnState] and
+// [caddyhttp.Server.RegisterConnContext] are not called for them.
+//
 // When the process exits, the wrapper waits in the http app's grace period for
-// the gateway to drain, without GOAWAY as long as requests run.
+// the gateway to drain, without GOAWAY as long as requests run. Idle
+// connections, those of HTTP/2 too, are closed at once when the drain begins.
 type Listener struct {
 	e2bcaddyfile.ListenerConfig
 

@@ -74,7 +74,7 @@ func newConnections(f *front, l *Listener) *connections {
 			MaxConcurrentStreams:          h2.MaxConcurrentStreams,
 			MaxReceiveBufferPerConnection: int(h2.ConnectionWindow),
 			MaxReceiveBufferPerStream:     int(h2.StreamWindow),
-			SendPingTimeout:               max(0, time.Duration(h2.PingInterval)),
+			SendPingTimeout:               time.Duration(h2.PingInterval),
 			PingTimeout:                   time.Duration(h2.PingTimeout),
 			WriteByteTimeout:              time.Duration(h2.WriteTimeout),
 		},

@@ -17,7 +17,8 @@ var chunks = sync.Pool{New: func() any { b := make([]byte, 32<<10); return &b }}
 
 // conn is a TCP connection that reads ahead, as much as there is, and holds no
 // memory while it waits. With it the buffer that http.Transport keeps for each
-// connection can be small at no cost.
+// connection can be small at no cost. It exists where a system call reads
+// without waiting (newConn); elsewhere nobody knows how much is there.
 type conn struct {
 	net.Conn
 	raw        syscall.RawConn
@@ -26,21 +27,7 @@ type conn struct {
 	ahead      atomic.Int32 // end-start, for those who do not read
 	read       func(fd uintptr) (done bool)
 	readErr    error // of the system call
-}
-
-// newConn wraps a connection, unless it is of a kind that it does not know.
-func newConn(c net.Conn) net.Conn {
-	tcp, ok := c.(*net.TCPConn)
-	if !ok {
-		return c
-	}
-	raw, err := tcp.SyscallConn()
-	if err != nil {
-		return c
-	}
-	ahead := &conn{Conn: c, raw: raw}
-	ahead.read = ahead.readReady
-	return ahead
+	unacked    userTimeout
 }
 
 // Read implements net.Conn. Like that of http.Transport's connections it is
@@ -60,6 +47,12 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	c.ahead.Store(int32(c.end - c.start))
 	return n, nil
+}
+
+// Write implements net.Conn.
+func (c *conn) Write(p []byte) (int, error) {
+	c.unacked.start(c.raw)
+	return c.Conn.Write(p)
 }
 
 // Buffered is how many bytes can be read without waiting. It may be called at
@@ -83,27 +76,6 @@ func (c *conn) fill() error {
 		return io.EOF
 	}
 	return nil
-}
-
-// readReady reads what is there. It is called again when there is something.
-func (c *conn) readReady(fd uintptr) (done bool) {
-	c.chunk = chunks.Get().(*[]byte)
-	for {
-		n, err := syscall.Read(int(fd), *c.chunk)
-		if err == syscall.EINTR {
-			continue
-		}
-		if err == nil && n > 0 {
-			c.start, c.end = 0, n
-			return true
-		}
-		c.giveBack()
-		if err != syscall.EAGAIN {
-			c.readErr = err
-			return true
-		}
-		return false
-	}
 }
 
 func (c *conn) giveBack() {

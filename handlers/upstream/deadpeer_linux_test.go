@@ -3,10 +3,11 @@ package upstream
 import (
 	"bufio"
 	"bytes"
+	"errors"
 	"io"
 	"net"
 	"net/http"
-	"net/url"
+	"syscall"
 	"testing"
 	"time"
 	"unsafe"
@@ -69,20 +70,20 @@ func vanishing(t *testing.T) (address string) {
 func TestAMachineThatIsGoneIsFoundOut(t *testing.T) {
 	t.Parallel()
 	const interval = time.Second // the kernel's smallest
-	for name, body := range map[string]io.Reader{
-		"while it is silent":                            nil,
-		"while it acknowledges nothing of what is sent": endless{},
+	for name, c := range map[string]struct {
+		body   io.Reader
+		config Config
+	}{
+		// The user timeout must not outdo the probes.
+		"while it is silent": {nil, Config{KeepAlive: interval, UserTimeout: 5 * time.Minute}},
+		// No probe is sent.
+		"while it acknowledges nothing of what is sent": {endless{}, Config{KeepAlive: time.Hour, UserTimeout: 4 * interval}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			tr := New(Config{KeepAlive: interval})
+			tr := New(c.config)
 			defer tr.CloseIdle()
-			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://placeholder/x", body)
-			if err != nil {
-				t.Fatal(err)
-			}
-			req.URL = &url.URL{Scheme: "http", Host: Host("l", vanishing(t)), Opaque: "/x"}
-			resp, err := tr.RoundTrip(req)
+			resp, err := tr.RoundTrip(request(t, http.MethodPost, "l", vanishing(t), c.body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -93,6 +94,56 @@ func TestAMachineThatIsGoneIsFoundOut(t *testing.T) {
 				t.Errorf("ended after %v with %v", d, err)
 			}
 		})
+	}
+}
+
+// A process may stop for a while, in a debugger or a pause. The kernel of its
+// machine acknowledges every probe of the full window meanwhile.
+func TestAPeerThatDoesNotReadIsCutAfterTheUserTimeoutOnly(t *testing.T) {
+	t.Parallel()
+	const interval, limit = time.Second, 8 * time.Second
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	tr := New(Config{KeepAlive: interval, UserTimeout: limit})
+	defer tr.CloseIdle()
+	began := time.Now()
+	// It is connected to the backlog, and read by nobody.
+	_, err = tr.RoundTrip(request(t, http.MethodPost, "l", l.Addr().String(), endless{}))
+	if d := time.Since(began); !errors.Is(err, syscall.ETIMEDOUT) || d < limit || d > 5*limit {
+		t.Errorf("cut after %v with %v", d, err)
+	}
+}
+
+func TestTheUserTimeoutIsSetWhileSomethingIsUnderWay(t *testing.T) {
+	ours, theirs := pair(t)
+	option := func() (ms int) {
+		if err := ours.raw.Control(func(fd uintptr) {
+			ms, _ = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return ms
+	}
+	p := make([]byte, 1)
+	for range 2 {
+		ours.Write(p)
+		if got := option(); got != 60_000 {
+			t.Errorf("after a write it is %d ms", got)
+		}
+		theirs.Read(p)
+		theirs.Write(p) // acknowledges
+		ours.Read(p)
+		if got := option(); got != 0 {
+			t.Errorf("after the answer it is %d ms", got)
+		}
+	}
+	ours.unacked.limit = -1
+	ours.Write(p)
+	if got := option(); got != 0 {
+		t.Errorf("it is off, and %d ms", got)
 	}
 }
 

@@ -31,10 +31,16 @@ type Config struct {
 	MaxIdlePerLifecycle int
 	// MaxIdle is how many unused connections are kept in all. Default: 8192.
 	MaxIdle int
-	// KeepAlive is the interval of TCP keepalive probes. A peer that answers
-	// none of three is dead, and so is one that acknowledges nothing of what
-	// was sent for as long as that takes, 4 intervals. Default: 15s.
+	// KeepAlive is the interval of TCP keepalive probes. They are sent while
+	// nothing else is. A peer that answers none of three is dead: it is found
+	// out after 4 intervals. Default: 15s.
 	KeepAlive time.Duration
+	// UserTimeout is how long a peer may acknowledge nothing of what was sent
+	// (it is dead, and no probes are sent then), or take nothing (its machine
+	// lives, but the process does not read). After that the connection is cut.
+	// Negative means never: the system's own limit holds, as it does on any
+	// other system than Linux. Default: 5m.
+	UserTimeout time.Duration
 	// TLS is used for https upstreams. Default: the system's roots.
 	TLS *tls.Config
 }
@@ -53,6 +59,7 @@ type Transport struct {
 	t           *http.Transport
 	dialer      net.Dialer
 	dialTimeout time.Duration
+	userTimeout time.Duration
 	tls         *tls.Config
 }
 
@@ -60,17 +67,12 @@ type Transport struct {
 func New(c Config) *Transport {
 	t := &Transport{
 		dialTimeout: or(c.DialTimeout, 3*time.Second),
+		userTimeout: or(c.UserTimeout, 5*time.Minute),
 		tls:         c.TLS,
 	}
 	keepAlive := or(c.KeepAlive, 15*time.Second)
 	t.dialer = net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: probes},
-		Control: func(_, _ string, c syscall.RawConn) (err error) {
-			if ctlErr := c.Control(func(fd uintptr) { err = setUserTimeout(fd, (1+probes)*keepAlive) }); ctlErr != nil {
-				return ctlErr
-			}
-			return err
-		},
 	}
 	t.t = &http.Transport{
 		Proxy:               nil,
@@ -163,7 +165,7 @@ func (t *Transport) dial(ctx context.Context, network, addr string) (net.Conn, e
 	if err != nil {
 		return nil, &DialError{err}
 	}
-	return newConn(conn), nil
+	return newConn(conn, t.userTimeout), nil
 }
 
 func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {

@@ -2,7 +2,13 @@
 
 package upstream
 
-import "time"
+import (
+	"syscall"
+	"time"
+)
 
-// setUserTimeout does nothing: only Linux has TCP_USER_TIMEOUT.
-func setUserTimeout(uintptr, time.Duration) error { return nil }
+// userTimeout does nothing: only Linux has TCP_USER_TIMEOUT.
+type userTimeout struct{ limit time.Duration }
+
+func (*userTimeout) start(syscall.RawConn) {}
+func (*userTimeout) stop(uintptr)          {}

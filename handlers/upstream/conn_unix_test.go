@@ -1,3 +1,5 @@
+//go:build unix
+
 package upstream
 
 import (
@@ -31,7 +33,7 @@ func pair(t *testing.T) (ours *conn, theirs *net.TCPConn) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { c.Close(); other.Close() })
-	return newConn(c).(*conn), other.(*net.TCPConn)
+	return newConn(c, time.Minute).(*conn), other.(*net.TCPConn)
 }
 
 func TestAConnectionReadsAheadWhatIsThere(t *testing.T) {
