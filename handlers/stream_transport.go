@@ -2,11 +2,14 @@ package handlers
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"io"
 	"net"
 	"net/http"
+	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/envelope"
@@ -39,7 +42,7 @@ func (t *StreamTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	r, body := withNotedBody(r)
 	resp, err := t.Next.RoundTrip(r)
 	switch {
-	case err != nil && (r.Context().Err() != nil || t.Retryable(err) || isTooLarge(err)):
+	case err != nil && (body.clientGone(r) || t.Retryable(err) || isTooLarge(err)):
 		return nil, err
 	case err != nil:
 		return failedStream(r, body.causeOfLoss(r, err)), nil
@@ -51,7 +54,7 @@ func (t *StreamTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 	f := explainAnswer(resp, r, body)
 	resp.Body.Close()
-	if r.Context().Err() != nil {
+	if body.clientGone(r) {
 		return nil, r.Context().Err()
 	}
 	return failedStream(r, f), nil
@@ -70,13 +73,22 @@ type notedBody struct {
 	io.ReadCloser
 	closed atomic.Bool
 	failed atomic.Pointer[error]
+	// over is closed when nothing more is to be read.
+	over func()
+	done chan struct{}
 }
+
+// doneGrace is how long a read of the body may go on when the call's context has
+// ended. Mostly both end together, in either order.
+const doneGrace = 100 * time.Millisecond
 
 // withNotedBody is r with its body noted. A body that is not there is left as
 // it is: transports look for it.
 func withNotedBody(r *http.Request) (*http.Request, *notedBody) {
-	body := &notedBody{ReadCloser: r.Body}
+	body := &notedBody{ReadCloser: r.Body, done: make(chan struct{})}
+	body.over = sync.OnceFunc(func() { close(body.done) })
 	if r.Body == nil || r.Body == http.NoBody {
+		body.over()
 		return r, body
 	}
 	r = r.WithContext(r.Context()) // a RoundTripper leaves the request alone
@@ -91,6 +103,9 @@ func (b *notedBody) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) && !b.closed.Load() {
 		b.failed.Store(&err)
 	}
+	if err != nil {
+		b.over()
+	}
 	return n, err
 }
 
@@ -100,25 +115,47 @@ func (b *notedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
+// clientGone reports that the client of a call has left. Over HTTP/1.1 net/http
+// ends the context of a request also when a read of its body has timed out; the
+// client is silent then, but there.
+func (b *notedBody) clientGone(r *http.Request) bool {
+	if r.Context().Err() == nil {
+		return false
+	}
+	grace := time.NewTimer(doneGrace)
+	defer grace.Stop()
+	select {
+	case <-b.done:
+	case <-grace.C:
+	}
+	failed := b.failed.Load()
+	return failed == nil || !isTimeout(*failed)
+}
+
 // causeOfLoss is what an error means to the call whose body this is. A transport
 // gives up a connection when it cannot read the body, so the body comes first.
 func (b *notedBody) causeOfLoss(r *http.Request, err error) cause.Failure {
 	if failed := b.failed.Load(); failed != nil {
-		return causeOfBody(r, *failed)
+		// Whoever asks knows that the client is there.
+		return causeOfBody(r.WithContext(context.WithoutCancel(r.Context())), *failed)
 	}
 	return causeOfLoss(err)
+}
+
+func isTimeout(err error) bool {
+	var timeout net.Error
+	return errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // causeOfLoss is what an error of a connection means to a call that may have
 // been carried out.
 func causeOfLoss(err error) cause.Failure {
-	var timeout net.Error
 	switch {
 	case errors.Is(err, envelope.ErrInvalidFrame):
 		return cause.Failure{Cause: cause.UpstreamInvalid}
 	case errors.Is(err, envelope.ErrNoEndStream):
 		return cause.Failure{Cause: cause.UpstreamEOF}
-	case errors.As(err, &timeout) && timeout.Timeout():
+	case isTimeout(err):
 		return cause.Failure{Cause: cause.UpstreamIdle}
 	default:
 		return cause.Failure{Cause: cause.UpstreamReset}
@@ -175,7 +212,7 @@ func (t *StreamTransport) repair(resp *http.Response, r *http.Request, body *not
 		Classify:   classifier(routing.Classify(r.Method, r.URL.Path).Name, mediaType(r.Header)),
 		Last: func(res envelope.Result) []byte {
 			switch {
-			case r.Context().Err() != nil:
+			case body.clientGone(r):
 				return nil // nobody is there to be told
 			case res.Final:
 				return envelope.Append(nil, envelope.FlagEndStream, []byte("{}"))

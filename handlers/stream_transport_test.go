@@ -134,6 +134,42 @@ func TestABodyThatIsClosedIsNotBlamedOnTheClient(t *testing.T) {
 	}
 }
 
+// A context that ends with a broken body belongs to a client that has left,
+// unless the body has timed out: net/http ends the context then, too.
+func TestAClientThatIsSilentHasNotLeft(t *testing.T) {
+	for name, tc := range map[string]struct {
+		err  error
+		told bool
+	}{"silent": {os.ErrDeadlineExceeded, true}, "left": {io.ErrUnexpectedEOF, false}} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			body, client := io.Pipe()
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sandbox"+start, body)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("Content-Type", stream)
+			transport := StreamTransport{Retryable: func(error) bool { return false }, Next: roundTrip(func(r *http.Request) (*http.Response, error) {
+				// The end of the context is seen before that of the body.
+				cancel()
+				time.AfterFunc(doneGrace/10, func() { client.CloseWithError(tc.err) })
+				go io.Copy(io.Discard, r.Body)
+				return nil, r.Context().Err()
+			})}
+			resp, err := transport.RoundTrip(r)
+			if told := err == nil; told != tc.told {
+				t.Fatal(err)
+			}
+			if tc.told {
+				if code, _ := collect(resp).endError(t); code != "invalid_argument" {
+					t.Error(code)
+				}
+			}
+		})
+	}
+}
+
 func TestASilentSandboxIsBlamedForItsTimeout(t *testing.T) {
 	over := make(chan struct{})
 	next, url := sandboxAt(t, func(http.ResponseWriter, *http.Request) { <-over })
