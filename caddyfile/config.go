@@ -67,7 +67,10 @@ type Config struct {
 
 	// ClientStall is how long a client may take nothing of an answer before it
 	// is dropped. One that reads slowly is held back and never dropped; it must
-	// take 32 KiB in this time. A negative value means for ever. Default: 5m.
+	// take 32 KiB in this time. It is also how long a client may take to send a
+	// request body of at most BufferBody, and how long a sandbox may be silent
+	// on a WebSocket whose client has ended its direction. A negative value
+	// means for ever. Default: 5m.
 	ClientStall caddy.Duration `json:"client_stall,omitempty"`
 
 	// MaxControlBody is the longest control-plane request body, in bytes.

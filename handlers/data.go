@@ -123,7 +123,15 @@ func (c *dataCall) serve() {
 	req, done, err := c.request()
 	if err != nil {
 		c.out.Err = err
-		c.fail(causeOfBody(c.r, err))
+		f := causeOfBody(c.r, err)
+		switch by := endedBy(c.ctx); by {
+		case cause.OK:
+		case cause.BadRequest:
+			f = bodyCut
+		default:
+			f = cause.Failure{Cause: by}
+		}
+		c.fail(f)
 		return
 	}
 	defer done()
@@ -202,7 +210,7 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		// net/http from cutting a streaming answer that starts while the
 		// server still holds the body (golang/go#40747).
 		b := make([]byte, n)
-		if _, err := io.ReadFull(c.r.Body, b); err != nil {
+		if err := c.readBody(b); err != nil {
 			done()
 			return nil, nil, err
 		}
@@ -227,6 +235,17 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		c.dog.watch() // the wait for the answer, too
 	}
 	return req, done, nil
+}
+
+// readBody reads a small body, until the call is given up. A client that owes
+// the rest of it for as long as one may that owes to read is dropped.
+func (c *dataCall) readBody(b []byte) error {
+	defer context.AfterFunc(c.ctx, func() { _ = c.control.SetReadDeadline(time.Unix(1, 0)) })()
+	if c.g.opt.ClientStall > 0 {
+		defer time.AfterFunc(c.g.opt.ClientStall, func() { c.cancel(ended{cause.BadRequest}) }).Stop()
+	}
+	_, err := io.ReadFull(c.r.Body, b)
+	return err
 }
 
 // bound lets the gateway give up the call: at the client's deadline, when the
@@ -258,6 +277,9 @@ func (c *dataCall) register() {
 	c.forget = c.g.streams.add(&running{c.route, c.cancel})
 }
 
+// bodyCut is what a client is told whose request body has no end.
+var bodyCut = cause.Failure{Cause: cause.BadRequest, Message: "The request body could not be read to its end"}
+
 // causeOfBody is what it means that the request body could not be read.
 func causeOfBody(r *http.Request, err error) cause.Failure {
 	var tooLarge *http.MaxBytesError
@@ -267,7 +289,7 @@ func causeOfBody(r *http.Request, err error) cause.Failure {
 	case r.Context().Err() != nil:
 		return cause.Failure{Cause: cause.ClientGone}
 	default:
-		return cause.Failure{Cause: cause.BadRequest, Message: "The request body could not be read to its end"}
+		return bodyCut
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http/httptest"
 	"net/netip"
 	"net/url"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -577,5 +578,50 @@ func TestARequestWithoutAHostNamesItsNextHop(t *testing.T) {
 	io.Copy(io.Discard, c)
 	if host != g.cluster.Proxy.Endpoints()[0].Address {
 		t.Errorf("Host: %q", host)
+	}
+}
+
+// The rest of a small body may never come. Whatever ends a call ends this one.
+func TestACallIsNotHeldByABodyThatNeverComes(t *testing.T) {
+	for name, tc := range map[string]struct {
+		header string
+		act    func(*rig)
+		stall  time.Duration
+		code   string
+		end    cause.Cause
+	}{
+		"deadline": {"Connect-Timeout-Ms: 100\r\n", func(*rig) {}, 0, "deadline_exceeded", cause.Deadline},
+		"killed": {"", func(g *rig) {
+			g.admin = answerWith(204, "", "")
+			g.send(t, "DELETE", "/sandboxes/sbx-1", "", "")
+		}, 0, "unavailable", cause.SandboxGone},
+		"drained": {"", func(g *rig) { go g.gateway.Drain(t.Context(), DrainPlan{}) }, 0, "aborted", cause.Drain},
+		"stalled": {"", func(*rig) {}, 200 * time.Millisecond, "invalid_argument", cause.BadRequest},
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t, func(o *Options) { o.ClientStall = tc.stall })
+			c := g.dial(t)
+			fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nE2b-Sandbox-Id: sbx-1\r\nE2b-Sandbox-Port: 49983\r\nContent-Type: %s\r\n%sContent-Length: 20\r\n\r\nabc", start, stream, tc.header)
+			for len(g.gateway.streams.of("sbx-1")) == 0 && len(g.outcomes) == 0 {
+				runtime.Gosched()
+			}
+			tc.act(g)
+			resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			b, err := io.ReadAll(resp.Body)
+			if code, text := (reply{body: string(b), err: err}).endError(t); code != tc.code {
+				t.Errorf("%s: %s", code, text)
+			}
+			for out := range g.outcomes {
+				if out.Operation.Plane == routing.DataPlane {
+					if out.End != tc.end {
+						t.Errorf("ended as %v", out.End)
+					}
+					break
+				}
+			}
+		})
 	}
 }

@@ -56,7 +56,8 @@ type Options struct {
 	// ClientStall is how long a client may take nothing of an answer before it
 	// is dropped: it must take 32 KiB within that time, or all there is.
 	// It is also how long a sandbox may be silent on a WebSocket whose client
-	// has ended its direction. Negative: for ever. Default: 5m.
+	// has ended its direction, and a client may take to send a request body of
+	// at most BufferBody. Negative: for ever. Default: 5m.
 	ClientStall time.Duration
 }
 

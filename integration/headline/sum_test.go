@@ -103,15 +103,15 @@ func table(rows []row) string {
 	for _, c := range columns {
 		fmt.Fprintf(&b, " %d |", total.killed[c])
 	}
-	b.WriteString("\n\n| SDK | protocol | through | commands | killed | results | sandbox exceptions | foreign exceptions | hangs | lost results | wrong causes |\n")
-	b.WriteString("|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n")
+	b.WriteString("\n\n| SDK | protocol | through | commands | killed | results | sandbox exceptions | foreign exceptions | hangs | lost results | wrong causes | unknowable causes |\n")
+	b.WriteString("|---|---|---|--:|--:|--:|--:|--:|--:|--:|--:|--:|\n")
 	for _, r := range rows {
 		for _, s := range []struct {
 			by proxying
 			*sum
 		}{{byGateway, r.gateway}, {byCaddy, r.raw}} {
-			fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %d | %d | %d | %d | %d | %d |\n", r.sdk, r.protocol, s.by, s.commands, s.kills(), s.results,
-				s.exceptions, s.faults[isForeign], s.faults[isHang], s.faults[lostIt], s.faults[isWrong])
+			fmt.Fprintf(&b, "| %s | %s | %s | %d | %d | %d | %d | %d | %d | %d | %d | %d |\n", r.sdk, r.protocol, s.by, s.commands, s.kills(), s.results,
+				s.exceptions, s.faults[isForeign], s.faults[isHang], s.faults[lostIt], s.faults[isWrong], s.unknowable)
 		}
 	}
 	return b.String()
