@@ -1,7 +1,10 @@
 package handlers
 
 import (
+	"net"
 	"net/http"
+
+	"golang.org/x/net/http/httpguts"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/envelope"
@@ -42,7 +45,9 @@ func (c *dataCall) writeHead(resp *http.Response) {
 		h.Set("Content-Type", protocol.MediaType(c.r.Header.Get("Content-Type")))
 	}
 	c.answered = true
-	announceTrailers(h, resp.Trailer)
+	for name := range trailersOf(resp) {
+		h.Add("Trailer", name) // RFC 9110 section 6.6.2, as far as the upstream has said
+	}
 	c.w.WriteHeader(resp.StatusCode)
 	if resp.ContentLength != 0 {
 		_ = c.control.Flush()
@@ -64,7 +69,7 @@ func (c *dataCall) copyBody(resp *http.Response) {
 	case readErr != nil:
 		c.cut(readErr)
 	default:
-		copyTrailers(c.w.Header(), resp.Trailer)
+		copyTrailers(c.w.Header(), trailersOf(resp))
 	}
 }
 
@@ -80,6 +85,33 @@ func (c *dataCall) cut(err error) {
 	if c.r.Context().Err() != nil {
 		c.out.End = cause.ClientGone
 	}
+	if !c.r.ProtoAtLeast(1, 1) {
+		c.resetConnection()
+	}
+}
+
+// resetConnection breaks the connection of an HTTP/1.0 client, which knows no
+// other mark of an answer's end: net/http would end the connection politely. A
+// panic with http.ErrAbortHandler does nothing to it any more.
+func (c *dataCall) resetConnection() {
+	conn, _, err := c.control.Hijack()
+	if err != nil {
+		return
+	}
+	c.answered = false // net/http panics when what was hijacked is flushed
+	// Over TLS the connection underneath is closed, so that there is no
+	// close_notify.
+	for {
+		outer, ok := conn.(interface{ NetConn() net.Conn })
+		if !ok {
+			break
+		}
+		conn = outer.NetConn()
+	}
+	if tcp, ok := conn.(interface{ SetLinger(sec int) error }); ok {
+		_ = tcp.SetLinger(0)
+	}
+	conn.Close()
 }
 
 func (c *dataCall) clientGone(err error) {
@@ -91,12 +123,22 @@ func (c *dataCall) clientGone(err error) {
 	c.out.Abort = true
 }
 
-// announceTrailers tells the client which trailers follow (RFC 9110 section
-// 6.6.2), as far as the upstream has said.
-func announceTrailers(h, trailer http.Header) {
-	for name := range trailer {
-		h.Add("Trailer", name)
+// trailersOf are the trailers that go on to the client, as far as they are
+// known: none that may not be a header of the answer either, and none of which
+// only a header is to be believed (RFC 9110 section 6.5.1).
+func trailersOf(resp *http.Response) http.Header {
+	passed := make(http.Header, len(resp.Trailer))
+	endToEnd(passed, resp.Trailer)
+	for name := range connectionNames(resp.Header) {
+		delete(passed, name)
 	}
+	for name := range passed {
+		switch {
+		case !httpguts.ValidTrailerHeader(name), name == "Location", name == "Set-Cookie", name == "Retry-After":
+			delete(passed, name)
+		}
+	}
+	return passed
 }
 
 // copyTrailers sends the trailers, announced or not.

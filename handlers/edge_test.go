@@ -39,6 +39,29 @@ const routingHeaders = "Host: x\r\nE2b-Sandbox-Id: a\r\nE2b-Sandbox-Port: 49983\
 // request. net/http would read the body first.
 func answersAtOnce(t *testing.T, answer string) *routing.Balancer {
 	t.Helper()
+	return roleOf(t, func(c net.Conn, in *bufio.Reader) {
+		if _, err := http.ReadRequest(in); err == nil {
+			io.WriteString(c, answer)
+		}
+	})
+}
+
+// answersAndLeaves is a role that reads a whole request, answers it and ends
+// the connection.
+func answersAndLeaves(t *testing.T, answer string) *routing.Balancer {
+	t.Helper()
+	return roleOf(t, func(c net.Conn, in *bufio.Reader) {
+		if r, err := http.ReadRequest(in); err == nil {
+			io.Copy(io.Discard, r.Body)
+			io.WriteString(c, answer)
+		}
+		c.Close()
+	})
+}
+
+// roleOf is a role that serves each connection in its own way.
+func roleOf(t *testing.T, serve func(c net.Conn, in *bufio.Reader)) *routing.Balancer {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -51,11 +74,7 @@ func answersAtOnce(t *testing.T, answer string) *routing.Balancer {
 				return
 			}
 			t.Cleanup(func() { c.Close() })
-			go func() {
-				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
-					io.WriteString(c, answer)
-				}
-			}()
+			go serve(c, bufio.NewReader(c))
 		}
 	}()
 	return routing.NewBalancer([]*routing.Endpoint{{Scheme: "http", Address: l.Addr().String()}}, nil)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
@@ -32,6 +33,7 @@ func (c *dataCall) streamed(resp *http.Response) (protocol.Protocol, bool) {
 func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {
 	// The end may have to be written here, so no length can be promised.
 	delete(resp.Header, "Content-Length")
+	delete(resp.Header, "Grpc-Status") // one that says nothing, see streamed
 	resp.ContentLength = -1
 	h := c.w.Header()
 	unbuffered(h)
@@ -52,7 +54,7 @@ func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {
 		c.clientGone(errors.Join(res.WriteErr, c.r.Context().Err()))
 	case res.Ended:
 	case p == protocol.GRPC && res.ReadErr == io.EOF && hasGRPCStatus(resp.Trailer):
-		copyTrailers(h, resp.Trailer)
+		copyTrailers(h, trailersOf(resp))
 	case res.Torn:
 		c.cut(res.ReadErr)
 	case res.Final:
@@ -95,7 +97,14 @@ func compresses(h http.Header, p protocol.Protocol) bool {
 // hasGRPCStatus reports headers or trailers that say how a gRPC call has ended.
 // An answer that has nothing but the end has it in its headers (gRPC over
 // HTTP/2, "Trailers-Only").
-func hasGRPCStatus(h http.Header) bool { return h.Get("Grpc-Status") != "" }
+func hasGRPCStatus(h http.Header) bool {
+	values := h["Grpc-Status"]
+	if len(values) != 1 {
+		return false
+	}
+	_, err := strconv.ParseUint(values[0], 10, 32)
+	return err == nil
+}
 
 // causeOfEnd is why a stream ended before it was over.
 func (c *dataCall) causeOfEnd(err error) cause.Cause {

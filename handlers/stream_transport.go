@@ -39,25 +39,69 @@ func (t *StreamTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.Method != http.MethodPost || protocol.OfRPC(r) != protocol.ConnectStream {
 		return t.Next.RoundTrip(r)
 	}
-	r, body := withNotedBody(r)
-	resp, err := t.Next.RoundTrip(r)
+	c := newProxiedCall(r)
+	resp, err := t.Next.RoundTrip(c.sent)
 	switch {
-	case err != nil && (body.clientGone(r) || t.Retryable(err) || isTooLarge(err)):
-		return nil, err
 	case err != nil:
-		return failedStream(r, body.causeOfLoss(r, err)), nil
+		defer c.end()
+		if c.clientGone() || isTooLarge(err) || endedBy(c.sent.Context()) == cause.OK && t.Retryable(err) {
+			return nil, err
+		}
+		return failedStream(r, c.causeOfLoss(err)), nil
 	case resp.StatusCode == http.StatusSwitchingProtocols:
+		// It is no stream any more. Its context ends with the client's.
+		c.stop()
 		return resp, nil
 	case isStream(resp, r):
-		t.repair(resp, r, body)
+		t.repair(resp, c)
 		return resp, nil
 	}
-	f := explainAnswer(resp, r, body)
+	defer c.end()
+	f := c.explainAnswer(resp)
 	resp.Body.Close()
-	if body.clientGone(r) {
+	if c.clientGone() {
 		return nil, r.Context().Err()
 	}
 	return failedStream(r, f), nil
+}
+
+// proxiedCall is a streaming call on its way through a [StreamTransport].
+type proxiedCall struct {
+	client *http.Request // as it came
+	sent   *http.Request // with a context that ends earlier, and its body noted
+	body   *notedBody
+	cancel context.CancelCauseFunc
+	stop   func() bool // keeps the deadline from ending it
+}
+
+// newProxiedCall starts the call's deadline. end must be called when the call is
+// over.
+func newProxiedCall(r *http.Request) *proxiedCall {
+	ctx, cancel := context.WithCancelCause(r.Context())
+	c := &proxiedCall{client: r, cancel: cancel, stop: func() bool { return true }}
+	// A RoundTripper leaves the request alone.
+	c.sent = r.WithContext(ctx)
+	c.body = noteBody(c.sent)
+	if d, ok := clientDeadline(r.Header); ok {
+		c.stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
+	}
+	return c
+}
+
+func (c *proxiedCall) end() {
+	c.stop()
+	c.cancel(nil)
+}
+
+// clientGone reports that the client has left.
+func (c *proxiedCall) clientGone() bool { return c.body.clientGone(c.client) }
+
+// causeOfLoss is what an error means to the call.
+func (c *proxiedCall) causeOfLoss(err error) cause.Failure {
+	if by := endedBy(c.sent.Context()); by != cause.OK {
+		return cause.Failure{Cause: by}
+	}
+	return c.body.causeOfLoss(c.client, err)
 }
 
 // isTooLarge reports a request body that is longer than the site allows. The
@@ -82,18 +126,17 @@ type notedBody struct {
 // ended. Mostly both end together, in either order.
 const doneGrace = 100 * time.Millisecond
 
-// withNotedBody is r with its body noted. A body that is not there is left as
-// it is: transports look for it.
-func withNotedBody(r *http.Request) (*http.Request, *notedBody) {
+// noteBody notes the body of r. One that is not there is left as it is:
+// transports look for it.
+func noteBody(r *http.Request) *notedBody {
 	body := &notedBody{ReadCloser: r.Body, done: make(chan struct{})}
 	body.over = sync.OnceFunc(func() { close(body.done) })
 	if r.Body == nil || r.Body == http.NoBody {
 		body.over()
-		return r, body
+		return body
 	}
-	r = r.WithContext(r.Context()) // a RoundTripper leaves the request alone
 	r.Body = body
-	return r, body
+	return body
 }
 
 // Read implements io.Reader. What fails because the transport or the server has
@@ -163,14 +206,14 @@ func causeOfLoss(err error) cause.Failure {
 }
 
 // explainAnswer is what an answer means that is no stream.
-func explainAnswer(resp *http.Response, r *http.Request, body *notedBody) cause.Failure {
+func (c *proxiedCall) explainAnswer(resp *http.Response) cause.Failure {
 	if resp.StatusCode < 400 {
 		return cause.Failure{Cause: cause.UpstreamInvalid}
 	}
 	e, err := readUpstreamError(resp)
 	switch {
 	case err != nil:
-		return body.causeOfLoss(r, err)
+		return c.causeOfLoss(err)
 	case !e.shaped:
 		return cause.Failure{Cause: causeOfStatus(resp.StatusCode)}
 	default:
@@ -192,8 +235,21 @@ func failedStream(r *http.Request, f cause.Failure) *http.Response {
 	}
 }
 
+// boundBody is the body of an answer. The call is over when it is closed.
+type boundBody struct {
+	io.ReadCloser
+	call *proxiedCall
+}
+
+// Close implements io.Closer.
+func (b *boundBody) Close() error {
+	b.call.end()
+	return b.ReadCloser.Close()
+}
+
 // repair puts a body in place that ends well.
-func (t *StreamTransport) repair(resp *http.Response, r *http.Request, body *notedBody) {
+func (t *StreamTransport) repair(resp *http.Response, c *proxiedCall) {
+	r := c.client
 	// The end may have to be made here, so no length can be promised; and the
 	// body ends before its trailers are read, which Connect has no use for.
 	delete(resp.Header, "Content-Length")
@@ -206,18 +262,20 @@ func (t *StreamTransport) repair(resp *http.Response, r *http.Request, body *not
 		maxHeld = defaultMaxHeldEnvelope
 	}
 	resp.Body = &envelope.Reader{
-		Src:        resp.Body,
+		Src:        &boundBody{resp.Body, c},
 		MaxHeld:    maxHeld,
 		Compressed: agreedCompression(resp),
 		Classify:   classifier(routing.Classify(r.Method, r.URL.Path).Name, mediaType(r.Header)),
+		// The client waits for EndStream, see [dataCall.endSoon].
+		OnFinal: func() { time.AfterFunc(resultGrace, func() { c.cancel(nil) }) },
 		Last: func(res envelope.Result) []byte {
 			switch {
-			case body.clientGone(r):
+			case c.clientGone():
 				return nil // nobody is there to be told
 			case res.Final:
 				return envelope.Append(nil, envelope.FlagEndStream, []byte("{}"))
 			}
-			f := body.causeOfLoss(r, res.ReadErr)
+			f := c.causeOfLoss(res.ReadErr)
 			f.SandboxID = sandboxIDOf(r)
 			return envelope.Append(nil, envelope.FlagEndStream, f.EndStream())
 		},

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -13,8 +14,9 @@ import (
 	"time"
 )
 
-// proxied sends a streaming call with a body through a StreamTransport.
-func proxied(t *testing.T, next http.RoundTripper, url string, body io.Reader) *http.Response {
+// proxied sends a streaming call with a body, and names and values of headers,
+// through a StreamTransport.
+func proxied(t *testing.T, next http.RoundTripper, url string, body io.Reader, headers ...string) *http.Response {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	t.Cleanup(cancel)
@@ -23,6 +25,9 @@ func proxied(t *testing.T, next http.RoundTripper, url string, body io.Reader) *
 		t.Fatal(err)
 	}
 	r.Header.Set("Content-Type", stream)
+	for i := 0; i+1 < len(headers); i += 2 {
+		r.Header.Set(headers[i], headers[i+1])
+	}
 	sent := r.Body
 	transport := StreamTransport{Next: next, Retryable: func(error) bool { return false }}
 	resp, err := transport.RoundTrip(r)
@@ -179,4 +184,109 @@ func TestASilentSandboxIsBlamedForItsTimeout(t *testing.T) {
 	if code, message := collect(resp).endError(t); code != "aborted" || !strings.Contains(message, "sent nothing for too long") {
 		t.Errorf("%s: %s", code, message)
 	}
+}
+
+// wantLeft waits until the connection of a sandbox was given up.
+func wantLeft(t *testing.T, left <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-left:
+	case <-time.After(10 * time.Second):
+		t.Error("the sandbox's connection was kept")
+	}
+}
+
+func TestAProxiedResultIsNotHeldBackBySilence(t *testing.T) {
+	left := make(chan struct{})
+	event := frame(0, `{"event":{"end":{"exited":true,"status":"exit status 0"}}}`)
+	next, url := sandboxAt(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", stream)
+		io.WriteString(w, event)
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(left)
+	})
+	if r := collect(proxied(t, next, url, strings.NewReader(frame(0, "{}")))); r.body != event+frame(2, "{}") || r.err != nil {
+		t.Errorf("%q, %v", r.body, r.err)
+	}
+	wantLeft(t, left)
+}
+
+// Contract checklist 40.
+func TestTheClientsDeadlineEndsAProxiedCall(t *testing.T) {
+	for name, head := range map[string]string{"before the answer": "", "during the answer": frame(0, "{}")} {
+		t.Run(name, func(t *testing.T) {
+			left := make(chan struct{})
+			next, url := sandboxAt(t, func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				w.Header().Set("Content-Type", stream)
+				if head != "" {
+					io.WriteString(w, head)
+					w.(http.Flusher).Flush()
+				}
+				<-r.Context().Done()
+				close(left)
+			})
+			begun := time.Now()
+			r := collect(proxied(t, next, url, strings.NewReader(frame(0, "{}")), "Connect-Timeout-Ms", "100"))
+			if code, _ := r.endError(t); code != "deadline_exceeded" || !strings.HasPrefix(r.body, head) {
+				t.Errorf("%q", r.body)
+			}
+			if took := time.Since(begun); took < 100*time.Millisecond+deadlineGrace {
+				t.Errorf("after %v already", took)
+			}
+			wantLeft(t, left)
+		})
+	}
+}
+
+// Nor is a proxy to try another address when the time is over.
+func TestADeadlineIsNoReasonToTryElsewhere(t *testing.T) {
+	next := roundTrip(func(r *http.Request) (*http.Response, error) {
+		<-r.Context().Done()
+		return nil, r.Context().Err()
+	})
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "http://sandbox"+start, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{"Content-Type": {stream}, "Connect-Timeout-Ms": {"1"}}
+	transport := StreamTransport{Next: next, Retryable: func(error) bool { return true }}
+	resp, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if code, _ := collect(resp).endError(t); code != "deadline_exceeded" {
+		t.Error(code)
+	}
+}
+
+func TestAClientThatLeavesIsNotToldOfItsDeadline(t *testing.T) {
+	left := make(chan struct{})
+	next, url := sandboxAt(t, func(w http.ResponseWriter, r *http.Request) {
+		io.Copy(io.Discard, r.Body)
+		w.Header().Set("Content-Type", stream)
+		io.WriteString(w, frame(0, "{}"))
+		w.(http.Flusher).Flush()
+		<-r.Context().Done()
+		close(left)
+	})
+	ctx, leave := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, url+start, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{"Content-Type": {stream}, "Connect-Timeout-Ms": {"10000"}}
+	transport := StreamTransport{Next: next, Retryable: func(error) bool { return false }}
+	resp, err := transport.RoundTrip(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	leave()
+	if got := collect(resp); !errors.Is(got.err, context.Canceled) || got.body != frame(0, "{}") {
+		t.Errorf("%q, %v", got.body, got.err)
+	}
+	wantLeft(t, left)
 }

@@ -3,6 +3,7 @@ package handlers
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"net/http"
 	"strings"
 
@@ -32,6 +33,8 @@ func (c *dataCall) translate(resp *http.Response) (cause.Failure, bool) {
 		return c.checkStream(resp)
 	case c.proto == protocol.ConnectUnary && status == http.StatusOK && !c.sameType(resp):
 		return cause.Failure{Cause: cause.UpstreamInvalid}, true
+	case c.proto == protocol.ConnectUnary && status < 300 && c.r.Method == http.MethodPost:
+		return c.checkUnary(resp)
 	case health && status >= 400, health && status == http.StatusOK && !isHealth(resp):
 		return c.translateHealth(), true
 	case status < 400, c.r.Method == http.MethodHead:
@@ -90,6 +93,39 @@ func (c *dataCall) checkStream(resp *http.Response) (cause.Failure, bool) {
 		return cause.Failure{Cause: cause.UpstreamInvalid}, true
 	}
 	return cause.Failure{}, false
+}
+
+// checkUnary refuses an answer to a unary call in which there is no message. The
+// encoding of Protobuf has an empty one, JSON has not. Of an answer that just
+// ends with its connection nobody else can tell whether it was cut.
+func (c *dataCall) checkUnary(resp *http.Response) (cause.Failure, bool) {
+	if resp.StatusCode != http.StatusOK {
+		return cause.Failure{Cause: cause.UpstreamInvalid}, true
+	}
+	if encoding := resp.Header.Get("Content-Encoding"); !isJSON(resp) || encoding != "" && encoding != "identity" {
+		return cause.Failure{}, false
+	}
+	if resp.ContentLength > 0 {
+		return cause.Failure{}, false
+	}
+	unmarked := resp.ContentLength < 0 && resp.ProtoMajor == 1 && len(resp.TransferEncoding) == 0
+	most := int64(0) // one byte tells
+	if unmarked {
+		most = maxErrorBody
+	}
+	head, more, err := ahead(resp, most)
+	if err == nil && unmarked && !more && !json.Valid(head) {
+		err = io.ErrUnexpectedEOF
+	}
+	switch {
+	case err != nil:
+		c.out.Err = err
+		return c.explain(cause.Failure{Cause: cause.UpstreamReset}), true
+	case len(head) == 0:
+		return cause.Failure{Cause: cause.UpstreamInvalid}, true
+	default:
+		return cause.Failure{}, false
+	}
 }
 
 // translateHealth answers /health. ROCK says 502 both for a sandbox that does

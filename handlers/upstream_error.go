@@ -148,12 +148,18 @@ func peek(resp *http.Response) (head []byte, more bool, err error) {
 	body := resp.Body
 	stop := time.AfterFunc(peekTimeout, func() { body.Close() })
 	defer stop.Stop()
-	head, err = io.ReadAll(io.LimitReader(body, maxErrorBody+1))
+	return ahead(resp, maxErrorBody)
+}
+
+// ahead is peek for any number of bytes, and for as long as the call may take.
+func ahead(resp *http.Response, most int64) (head []byte, more bool, err error) {
+	body := resp.Body
+	head, err = io.ReadAll(io.LimitReader(body, most+1))
 	resp.Body = struct {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(head), body), body}
-	return head, len(head) > maxErrorBody, err
+	return head, int64(len(head)) > most, err
 }
 
 // internals is what must not be shown to a client: addresses, URLs, traces.

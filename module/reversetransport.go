@@ -27,7 +27,9 @@ import (
 //   - a connection that is lost, or an answer that ends without EndStream, ends
 //     with an error that says so; its code is aborted;
 //   - when the end of a process was delivered and only EndStream is missing, it
-//     is added, and nothing is lost;
+//     is added, and nothing is lost; also when it does not come within 250ms;
+//   - a call that is not over 500ms after its Connect-Timeout-Ms ends with
+//     deadline_exceeded;
 //   - what comes after EndStream is dropped;
 //   - an answer that is no stream becomes an EndStream with the upstream's own
 //     code and message, unless the message names something internal.

@@ -10,6 +10,7 @@ import (
 	"net/textproto"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 )
 
 // Class is what a message means to whoever relays it.
@@ -253,15 +254,29 @@ func (f *frames) close() {
 }
 
 // readable reports whether clients can read the payload of an EndStream: a JSON
-// object whose error, if it has one, is an object too. Python's SDK raises a
-// bare TypeError or JSONDecodeError for anything else.
+// object in UTF-8 whose error, if it has one, is an object too, with a code and
+// a message as in Connect, or with a status as the code. Python's SDK raises a
+// bare TypeError, JSONDecodeError or UnicodeDecodeError for anything else.
 func readable(payload []byte) bool {
 	var end map[string]json.RawMessage
-	if json.Unmarshal(payload, &end) != nil || end == nil {
+	if !utf8.Valid(payload) || json.Unmarshal(payload, &end) != nil || end == nil {
 		return false
 	}
 	failure, ok := end["error"]
-	return !ok || failure[0] == '{'
+	if !ok {
+		return true
+	}
+	var members map[string]json.RawMessage
+	if json.Unmarshal(failure, &members) != nil || members == nil {
+		return false
+	}
+	return isOneOf(members["message"], `"`) && isOneOf(members["code"], `"-0123456789`)
+}
+
+// isOneOf reports a member of a JSON object that is absent, or null, or begins
+// with one of the given bytes.
+func isOneOf(value json.RawMessage, first string) bool {
+	return len(value) == 0 || string(value) == "null" || strings.IndexByte(first, value[0]) >= 0
 }
 
 // hasStatus reports whether trailers tell how the call ended. They are lines as

@@ -22,7 +22,11 @@ type Reader struct {
 	// which a part was read already, and not for GRPC, whose end is not in the
 	// body.
 	Last func(Result) []byte
+	// OnFinal is called, once, when a Final message was handed out. Nil:
+	// nobody is told.
+	OnFinal func()
 
+	told   bool // OnFinal was called
 	frames *frames
 	out    []byte
 	err    error // after out
@@ -41,11 +45,17 @@ func (r *Reader) Read(p []byte) (int, error) {
 		r.next()
 	}
 	n := copy(p, r.out)
-	if r.out = r.out[n:]; len(r.out) == 0 && r.err != nil {
-		r.frames.close()
-		return n, r.err
+	if r.out = r.out[n:]; len(r.out) > 0 {
+		return n, nil
 	}
-	return n, nil
+	if r.frames.res.Final && !r.told && r.OnFinal != nil {
+		r.told = true
+		r.OnFinal()
+	}
+	if r.err != nil {
+		r.frames.close()
+	}
+	return n, r.err
 }
 
 // next sets out, or err, or both.

@@ -116,3 +116,30 @@ func TestAReaderReturnsAFrameBeforeItReadsOn(t *testing.T) {
 		}
 	}
 }
+
+// Whoever hears of it may end the source, so the message must be out by then.
+func TestAReaderTellsOnceWhenItHasHandedOutAFinalMessage(t *testing.T) {
+	whole := join(message("one"), message("two"), message("three"))
+	for _, piece := range []int{1, 7, 4096} {
+		var got []byte
+		told := []int{}
+		r := &Reader{Src: io.NopCloser(bytes.NewReader(join(whole, end("{}")))), MaxHeld: 64,
+			Classify: func(p []byte) Class {
+				if string(p) == "two" {
+					return Final
+				}
+				return Other
+			}}
+		r.OnFinal = func() { told = append(told, len(got)) }
+		p := make([]byte, piece)
+		for err := error(nil); err == nil; {
+			var n int
+			n, err = r.Read(p)
+			got = append(got, p[:n]...)
+		}
+		// It is told by the read that returns the message's last bytes.
+		if least := len(whole) - len(message("three")) - piece; string(got) != string(join(whole, end("{}"))) || len(told) != 1 || told[0] < least {
+			t.Errorf("%d at a time: %q, told at %v", piece, got, told)
+		}
+	}
+}

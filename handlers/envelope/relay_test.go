@@ -109,6 +109,12 @@ func TestFramesTheClientCannotReadEndTheStream(t *testing.T) {
 		"EndStream of text":    end("<html>"),
 		"error of null":        end(`{"error":null}`),
 		"error of text":        end(`{"error":"x"}`),
+		"no UTF-8":             end("{\"error\":{\"code\":\"internal\",\"message\":\"\xff\"}}"),
+		"no UTF-8 elsewhere":   end("{\"metadata\":{\"k\":[\"\xff\"]}}"),
+		"message of an object": end(`{"error":{"code":"internal","message":{"a":1}}}`),
+		"message of a number":  end(`{"error":{"code":"internal","message":1}}`),
+		"code of an object":    end(`{"error":{"code":{},"message":"x"}}`),
+		"code of a truth":      end(`{"error":{"code":true}}`),
 	} {
 		got, res := relay(bytes.NewReader(join(message("one"), frame)), nil)
 		if got != string(message("one")) || !errors.Is(res.ReadErr, ErrInvalidFrame) || res.Ended {
@@ -119,6 +125,17 @@ func TestFramesTheClientCannotReadEndTheStream(t *testing.T) {
 	got, res := relay(bytes.NewReader(stream), func(r *Relay) { r.Compressed = true })
 	if got != string(stream) || !res.Ended {
 		t.Errorf("compression was agreed on: %q, %+v", got, res)
+	}
+}
+
+func TestErrorsTheClientCanReadPass(t *testing.T) {
+	for _, failure := range []string{
+		`{}`, `{"code":"internal"}`, `{"code":13,"message":"x"}`, `{"code":-1}`, `{"code":null,"message":null}`, ` { "message" : "ä" , "code" : "x", "details": [1] } `,
+	} {
+		stream := end(`{"error":` + failure + `}`)
+		if got, res := relay(bytes.NewReader(stream), nil); got != string(stream) || !res.Ended {
+			t.Errorf("%s: %q, %+v", failure, got, res)
+		}
 	}
 }
 
