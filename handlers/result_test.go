@@ -78,13 +78,18 @@ func TestACallToADyingSandboxIsToldWhatItDiesOf(t *testing.T) {
 func TestAKillDuringTheSearchForTheCauseIsTheCause(t *testing.T) {
 	g := newRig(t, func(o *Options) { o.LookBound = time.Second })
 	g.admin = answerWith(204, unary, "")
+	killed := make(chan struct{})
 	g.proxy = func(w http.ResponseWriter, _ *http.Request) {
 		g.registry.say(0, routing.ErrUnavailable)
-		time.AfterFunc(200*time.Millisecond, func() { g.send(t, "DELETE", "/sandboxes/sbx-1", "", "") })
+		time.AfterFunc(200*time.Millisecond, func() {
+			defer close(killed)
+			g.send(t, "DELETE", "/sandboxes/sbx-1", "", "")
+		})
 		w.Header().Set("Content-Type", stream)
 		reset(w, frame(0, "{}"))
 	}
 	if code, message := g.call(t, "POST", start, stream, "").endError(t); code != "unavailable" {
 		t.Errorf("%s %s", code, message)
 	}
+	<-killed
 }

@@ -76,12 +76,27 @@ func drain(g *handlers.Gateway, deadline time.Time) {
 	}
 }
 
+// Drain ends the work of every gateway of the process in the protocols of its
+// calls, as on an exit, and returns when the last is over or grace has passed.
+// It is for programs that embed Caddy: when Caddy itself handles the signals it
+// drains by itself. What is loaded serves nothing afterwards; a config that is
+// loaded later does.
+func Drain(grace time.Duration) {
+	departure.complete(context.Background(), grace)
+	departure.mu.Lock()
+	defer departure.mu.Unlock()
+	departure.deadline = time.Time{}
+}
+
 // complete waits until the gateways are drained and the connections of the
 // listener wrapper closed. What is left when ctx or the grace period ends is
 // cut.
 func (e *exit) complete(ctx context.Context, grace time.Duration) {
 	e.begin(grace)
-	ctx, cancel := context.WithDeadline(ctx, e.deadline)
+	e.mu.Lock()
+	deadline := e.deadline
+	e.mu.Unlock()
+	ctx, cancel := context.WithDeadline(ctx, deadline)
 	defer cancel()
 	drained := make(chan struct{})
 	go func() {

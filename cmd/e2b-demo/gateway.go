@@ -8,12 +8,13 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
-	_ "github.com/caddy-e2b/gateway/module"
+	"github.com/caddy-e2b/gateway/module"
 )
 
 // gateway is the running gateway.
@@ -82,7 +83,14 @@ func writeBundle(bundle, caFile string) error {
 	return os.WriteFile(bundle, all, 0o600)
 }
 
-func (g *gateway) stop() { _ = caddy.Stop() }
+// grace is how long running commands go on when the demo is stopped.
+const grace = 2 * time.Second
+
+// stop ends what runs as the production binary does, and then the gateway.
+func (g *gateway) stop() {
+	module.Drain(grace)
+	_ = caddy.Stop()
+}
 
 // checkFree reports an address that is taken. Caddy would share it with another
 // Caddy, such as a second demo, and each would get half of the requests.

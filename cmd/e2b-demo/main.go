@@ -72,7 +72,7 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "The gateway listens on %s, in front of a pretend ROCK.\n\n%s\n%s\nCtrl-C ends it.\n", gateway.url, env, programs)
+	fmt.Fprintf(out, "The gateway listens on %s, in front of a pretend ROCK (admin http://%s, proxy http://%s).\n\n%s\n%s\nCtrl-C ends it.\n", gateway.url, d.admin, d.proxy, env, programs)
 	<-ctx.Done()
 	fmt.Fprintln(out, "\nStopping.")
 	return nil

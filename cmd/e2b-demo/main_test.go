@@ -5,6 +5,8 @@ import (
 	"context"
 	cryptotls "crypto/tls"
 	"crypto/x509"
+	"encoding/json"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -15,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
@@ -242,4 +245,52 @@ func (d *demo) address() string {
 	url, _, _ := strings.Cut(rest, ",")
 	_, address, _ := strings.Cut(url, "://")
 	return address
+}
+
+// Whoever tries the first promise of the README tries it with Ctrl-C.
+func TestStoppingTheDemoEndsCommandsInTheProtocol(t *testing.T) {
+	for range 2 { // and the next demo works as the first
+		d := start(t, options{listen: "127.0.0.1:0", profile: "rock"})
+		base := d.variable(t, "E2B_API_URL")
+		created := post(t, base+"/sandboxes", "application/json", `{"templateID":"base","metadata":{},"timeout":300}`, "")
+		var sandbox struct {
+			SandboxID string `json:"sandboxID"`
+		}
+		if err := json.NewDecoder(created).Decode(&sandbox); err != nil {
+			t.Fatal(err)
+		}
+		message := envelope.Append(nil, 0, []byte(`{"process":{"cmd":"/bin/bash","args":["-l","-c","sleep 60"]}}`))
+		body := post(t, base+"/process.Process/Start", "application/connect+json", string(message), sandbox.SandboxID)
+		if _, err := io.ReadFull(body, make([]byte, envelope.PrefixSize)); err != nil {
+			t.Fatal(err)
+		}
+		stopped := make(chan error)
+		go func() { stopped <- d.stop() }()
+		rest, err := io.ReadAll(body)
+		if err != nil || !strings.Contains(string(rest), "The gateway is restarting") {
+			t.Errorf("the command ended with %q, %v", rest, err)
+		}
+		if err := <-stopped; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func post(t *testing.T, url, contentType, body, sandbox string) io.Reader {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.Header = http.Header{"Content-Type": {contentType}, "X-Api-Key": {"e2b_00"}, "Connect-Timeout-Ms": {"60000"}}
+	if sandbox != "" {
+		r.Header.Set("E2b-Sandbox-Id", sandbox)
+		r.Header.Set("E2b-Sandbox-Port", "49983")
+	}
+	resp, err := http.DefaultClient.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { resp.Body.Close() })
+	return resp.Body
 }
