@@ -3,7 +3,6 @@ package handlers
 import (
 	"context"
 	"errors"
-	"io"
 	"net/http"
 	"time"
 
@@ -237,17 +236,6 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	return req, done, nil
 }
 
-// readBody reads a small body, until the call is given up. A client that owes
-// the rest of it for as long as one may that owes to read is dropped.
-func (c *dataCall) readBody(b []byte) error {
-	defer context.AfterFunc(c.ctx, func() { _ = c.control.SetReadDeadline(time.Unix(1, 0)) })()
-	if c.g.opt.ClientStall > 0 {
-		defer time.AfterFunc(c.g.opt.ClientStall, func() { c.cancel(ended{cause.BadRequest}) }).Stop()
-	}
-	_, err := io.ReadFull(c.r.Body, b)
-	return err
-}
-
 // bound lets the gateway give up the call: at the client's deadline, when the
 // sandbox of a stream is ended, and when the gateway goes away.
 func (c *dataCall) bound() (done func()) {
@@ -275,22 +263,6 @@ func (c *dataCall) register() {
 		c.forget()
 	}
 	c.forget = c.g.streams.add(&running{c.route, c.cancel})
-}
-
-// bodyCut is what a client is told whose request body has no end.
-var bodyCut = cause.Failure{Cause: cause.BadRequest, Message: "The request body could not be read to its end"}
-
-// causeOfBody is what it means that the request body could not be read.
-func causeOfBody(r *http.Request, err error) cause.Failure {
-	var tooLarge *http.MaxBytesError
-	switch {
-	case errors.As(err, &tooLarge):
-		return cause.Failure{Cause: cause.TooLarge}
-	case r.Context().Err() != nil:
-		return cause.Failure{Cause: cause.ClientGone}
-	default:
-		return bodyCut
-	}
 }
 
 // send tries the addresses until one accepts a connection. A request of which

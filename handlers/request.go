@@ -3,6 +3,7 @@ package handlers
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net/http"
 	"net/textproto"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/auth"
+	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
 	"github.com/caddy-e2b/gateway/routing"
 )
@@ -170,4 +172,31 @@ func (s *streamedBody) finish(control *http.ResponseController) {
 		_ = control.SetReadDeadline(time.Now().Add(abandonedBodyGrace))
 	}
 	s.body.Close()
+}
+
+// readBody reads a small body, until the call is given up. A client that owes
+// the rest of it for as long as one may that owes to read is dropped.
+func (c *dataCall) readBody(b []byte) error {
+	defer context.AfterFunc(c.ctx, func() { _ = c.control.SetReadDeadline(time.Unix(1, 0)) })()
+	if c.g.opt.ClientStall > 0 {
+		defer time.AfterFunc(c.g.opt.ClientStall, func() { c.cancel(ended{cause.BadRequest}) }).Stop()
+	}
+	_, err := io.ReadFull(c.r.Body, b)
+	return err
+}
+
+// bodyCut is what a client is told whose request body has no end.
+var bodyCut = cause.Failure{Cause: cause.BadRequest, Message: "The request body could not be read to its end"}
+
+// causeOfBody is what it means that the request body could not be read.
+func causeOfBody(r *http.Request, err error) cause.Failure {
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return cause.Failure{Cause: cause.TooLarge}
+	case r.Context().Err() != nil:
+		return cause.Failure{Cause: cause.ClientGone}
+	default:
+		return bodyCut
+	}
 }
