@@ -36,11 +36,10 @@ demo-redis: deps
 	go build -o .cache/e2b-demo ./cmd/e2b-demo
 	exec .cache/e2b-demo -redis $(ARGS)
 
-# Installing waits for the network and linting for the compiler: side by side they cost little more than one of them. Many packages wait
-# for timers, the SDKs' silent command for minutes: that one begins first, and three run at a time.
+# Installing waits for the network and linting for the compiler: side by side they cost little more than one of them.
 test:
 	$(MAKE) --no-print-directory -j2 --output-sync=target deps lint
-	go test -race -p 3 -timeout $(TEST_TIMEOUT) $(or $(ARGS),./integration/sdk ./...)
+	go test -race -timeout $(TEST_TIMEOUT) $(or $(ARGS),./...)
 
 bench:
 	go test -run '^$$' -bench . -benchtime 31x $(or $(ARGS),./integration/bench)
