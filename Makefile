@@ -4,7 +4,7 @@
 #   make demo-redis  the same with a real redis-server as registry
 #   make test        everything: lint, unit tests with the race detector, the real SDKs
 #   make bench       the gateway against stock reverse_proxy, as ratios
-#   make headline    53,000 commands from the real SDKs, 10,000 of them killed (about 10 minutes)
+#   make headline    53,000 commands from the real SDKs, 10,000 of them killed (7 to 10 minutes)
 #   make lint        gofmt, go vet, staticcheck
 #   make fmt         rewrite to gofmt's taste
 #
