@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -183,24 +184,34 @@ func overHTTP1(t *testing.T, base string) func() (stream, error) {
 }
 
 // Field report group C; design section 9: an idle stream holds no copy buffer.
+//
+// What a process holds at rest depends a little on when it has last collected
+// its garbage, so it is the median of three gateways that counts.
 func TestASilentStreamCostsLittleAndLeavesNothing(t *testing.T) {
 	n := possible(t)
-	u := newUpstream(t)
-	g := gateway(t, u, harness.Cleartext)
-	open := overHTTP1(t, g.URL)
-	warmUp(t, g, u, open)
-	before := take(t, g)
+	var costs []int
+	for i := range 3 {
+		t.Run(fmt.Sprint("gateway ", i+1), func(t *testing.T) {
+			u := newUpstream(t)
+			g := gateway(t, u, harness.Cleartext)
+			open := overHTTP1(t, g.URL)
+			warmUp(t, g, u, open)
+			before := take(t, g)
 
-	all := openAll(t, n, open)
-	per := take(t, g).perStream(before, n)
-	t.Logf("%d silent streams over HTTP/1.1: %s each", n, per)
-	if per.resident > most {
-		t.Errorf("a silent stream costs %d bytes of resident memory, more than %d", per.resident, most)
+			all := openAll(t, n, open)
+			per := take(t, g).perStream(before, n)
+			t.Logf("%d silent streams over HTTP/1.1: %s each", n, per)
+			costs = append(costs, per.resident)
+
+			u.endAll()
+			finish(t, all)
+			backTo(t, g, before)
+		})
 	}
-
-	u.endAll()
-	finish(t, all)
-	backTo(t, g, before)
+	slices.Sort(costs)
+	if len(costs) != 3 || costs[1] > most {
+		t.Errorf("a silent stream costs %v bytes of resident memory, the second of them more than %d", costs, most)
+	}
 }
 
 func TestSilentStreamsOverHTTP2LeaveNothing(t *testing.T) {
