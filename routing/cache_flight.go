@@ -115,27 +115,30 @@ func (c *Cache) takePlace(f *flight) error {
 		c.follow(ctx, f.after)
 		f.after = nil
 	}
+	// The places are handed out in the order in which they were asked for, so
+	// nobody may leave the queue to look around and line up again.
+	failing := c.health.watch()
 	select {
 	case c.places <- struct{}{}:
 		return nil
 	default:
-	}
-	look := time.NewTicker(c.opt.LookupTimeout / 10)
-	defer look.Stop()
-	for !c.health.failing(c.now()) {
-		select {
-		case c.places <- struct{}{}:
-			return nil
-		case <-look.C:
-		case <-ctx.Done():
-			if c.ctx.Err() != nil {
-				return errClosed
-			}
-			return fmt.Errorf("%w: %d lookups are in progress already", ErrUnavailable, cap(c.places))
+		if c.health.failing(c.now()) { // this is the probe, and no place is free
+			c.count.refused.Add(1)
+			return errRefused
 		}
 	}
-	c.count.refused.Add(1)
-	return errRefused
+	select {
+	case c.places <- struct{}{}:
+		return nil
+	case <-failing:
+		c.count.refused.Add(1)
+		return errRefused
+	case <-ctx.Done():
+		if c.ctx.Err() != nil {
+			return errClosed
+		}
+		return fmt.Errorf("%w: %d lookups are in progress already", ErrUnavailable, cap(c.places))
+	}
 }
 
 // follow waits for an earlier lookup of the same sandbox, but not for ever: it

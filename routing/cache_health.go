@@ -3,6 +3,7 @@ package routing
 import (
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 )
@@ -28,6 +29,29 @@ type health struct {
 	since     atomic.Int64 // before it, failures say nothing: something was answered
 	until     atomic.Int64 // when a failure is too old to say anything
 	nextProbe atomic.Int64
+
+	mu   sync.Mutex
+	bell chan struct{} // nil while nobody listens
+}
+
+// watch returns a channel that is closed when the registry is seen failing
+// from now on.
+func (h *health) watch() <-chan struct{} {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.bell == nil {
+		h.bell = make(chan struct{})
+	}
+	return h.bell
+}
+
+func (h *health) ring() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.bell != nil {
+		close(h.bell)
+		h.bell = nil
+	}
 }
 
 // errRefused is what a caller gets for whom a failing registry is not asked.
@@ -63,4 +87,14 @@ func (h *health) report(now int64, err error, timeout time.Duration) {
 			h.nextProbe.Store(now + int64(probePause))
 		}
 	}
+	if h.failures.Load() < failuresInARow {
+		return
+	}
+	// They begin to mean something at since, unless an answer comes before.
+	at := max(now, h.since.Load())
+	time.AfterFunc(time.Duration(at-now), func() {
+		if h.failing(at) {
+			h.ring()
+		}
+	})
 }

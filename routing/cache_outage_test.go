@@ -38,8 +38,7 @@ func TestCacheOutageIsNeverGone(t *testing.T) {
 					if got.err == nil || errors.Is(got.err, ErrGone) {
 						t.Fatalf("unknown: %+v", got)
 					}
-					// One lookup, and a tenth of its time for a free place when
-					// a deaf registry holds them all.
+					// One lookup, and a tenth of its time for the watchdog.
 					if d := time.Since(start); d > 1200*time.Millisecond {
 						t.Fatalf("unknown took %v", d)
 					}
@@ -235,6 +234,36 @@ func TestCacheQueueIsNoOutage(t *testing.T) {
 		}
 		if got := ask(t, c, "a"); got.err != nil || c.Stats().Refused != 0 {
 			t.Fatalf("after the rush: %+v, %+v", got, c.Stats())
+		}
+	})
+}
+
+// Whoever asked first is answered first, however long the queue is and whoever
+// comes after: nobody starves in it.
+func TestCacheQueueIsFair(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := newTable()
+		reg.delay = 100 * time.Millisecond
+		c := NewCache(reg, CacheOptions{MaxLookups: 2, QueueTimeout: time.Minute})
+		var callers sync.WaitGroup
+		const early, late = 100, 200
+		var starved atomic.Int32
+		for i := range early + late {
+			if i >= early {
+				time.Sleep(50 * time.Millisecond) // as fast as places come free
+			}
+			callers.Go(func() {
+				start := time.Now()
+				ask(t, c, fmt.Sprint("s", i))
+				// The queue never holds more than the first ones.
+				if time.Since(start) > (early/2+2)*reg.delay {
+					starved.Add(1)
+				}
+			})
+		}
+		callers.Wait()
+		if n := starved.Load(); n > 0 {
+			t.Errorf("%d of %d waited for longer than the whole queue takes", n, early+late)
 		}
 	})
 }
