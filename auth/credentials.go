@@ -1,8 +1,3 @@
-// Package auth knows the credentials of the E2B and ROCK APIs: what they are
-// called and how far each may travel.
-//
-// It is plain Go and does no I/O of its own. It never logs, and nothing it
-// returns holds a credential in clear.
 package auth
 
 import "net/http"

@@ -29,6 +29,24 @@ type Config struct {
 	// cluster they belong to, so with several clusters each must name its own.
 	RegistryRaw json.RawMessage `json:"registry,omitempty" caddy:"namespace=e2b.registries inline_key=backend"`
 
+	// KeysRaw is the store of the API keys. Required: {"store": "off"} lets
+	// everybody do everything, as ROCK itself does.
+	KeysRaw json.RawMessage `json:"keys,omitempty" caddy:"namespace=e2b.keys inline_key=store"`
+
+	// Tokens is how the access tokens of sandboxes are made. Required with
+	// every store of keys but "off", and an error with that.
+	Tokens *TokensConfig `json:"tokens,omitempty"`
+
+	// Unowned is who gets the sandboxes whose owner is not known, because they
+	// were made past the gateway: "deny" for nobody, "allow" for every holder
+	// of a key. Default: "deny".
+	Unowned string `json:"unowned,omitempty"`
+
+	// Health is who may ask whether a sandbox runs: "public" for everybody who
+	// knows its id, as with E2B, "private" for the holders of its token.
+	// Default: "public".
+	Health string `json:"health,omitempty"`
+
 	// Cache tunes the memory of routes in front of the registries.
 	Cache *CacheConfig `json:"cache,omitempty"`
 
@@ -123,9 +141,40 @@ type ClusterConfig struct {
 	// registry of the app.
 	RegistryRaw json.RawMessage `json:"registry,omitempty" caddy:"namespace=e2b.registries inline_key=backend"`
 
+	// AESKey is ROCK's aes_encrypt_key, base64 of 32 bytes, as a placeholder:
+	// {env.NAME} or {file./path}. With it the owner of a sandbox that was made
+	// past the gateway is read from ROCK's record of it, if the API key it was
+	// made with is known here. Default: none.
+	AESKey string `json:"aes_key,omitempty"`
+
 	// TLS is how https addresses of the roles are verified. Default: by the
 	// system's authorities, at least TLS 1.2.
 	TLS *TLSConfig `json:"tls,omitempty"`
+}
+
+// TokensConfig is how the access tokens of sandboxes are made: from keys, or not
+// at all.
+type TokensConfig struct {
+	// Keys are the secrets that tokens are made with. The first makes them, all
+	// of them are accepted. To change keys without downtime, add the new one
+	// behind the old on every gateway, then put it first, and take the old one
+	// away when its tokens are not needed any more.
+	Keys []*TokenKeyConfig `json:"keys,omitempty"`
+
+	// Passthrough makes no tokens: a sandbox's access token is an API key of
+	// its owner, as with ROCK alone. It hands the key to whatever sees the
+	// token. Default: false.
+	Passthrough bool `json:"passthrough,omitempty"`
+}
+
+// TokenKeyConfig is one secret.
+type TokenKeyConfig struct {
+	// ID is part of every token: 1 to 32 of a-z 0-9 . -, e.g. "2026-11".
+	// Required, and unique.
+	ID string `json:"id"`
+	// Secret is at least 32 bytes of text, as a placeholder: {env.NAME} or
+	// {file./path}. Spaces and line ends around it do not count. Required.
+	Secret string `json:"secret"`
 }
 
 // TLSConfig is the client side of a TLS connection. There is no option to

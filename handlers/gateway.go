@@ -24,6 +24,8 @@ type Options struct {
 	Routes *routing.Cache
 	// Upstream sends requests.
 	Upstream Upstream
+	// Access is who gets in. Nil: everybody.
+	Access *Access
 	// ControlTimeout bounds a control-plane call, from its first byte sent to
 	// its last byte received. ROCK's create blocks until the sandbox is up,
 	// so it is long. Default: 15m.

@@ -67,9 +67,28 @@ type Route struct {
 	// is restarted or moved, and never otherwise. Connections are pooled by
 	// it, so that a recycled address never meets an old connection.
 	Lifecycle string
+	// Owner is whose sandbox it is, as far as its record says.
+	Owner Owner
 	// Problem says, for logs, why a record cannot be used in full ("host_ip
 	// is not an IP address"). Empty when nothing is wrong.
 	Problem string
+}
+
+// MetadataOwner is the metadata key under which the gateway notes the owner of a
+// sandbox that it creates. ROCK keeps it with the sandbox, shows it in every
+// record and answer, and drops it with the sandbox, so there is no second record
+// that could be lost or outlive the first. Clients can neither set nor see it.
+// The value is "<subject> <digest of the creating API key>".
+const MetadataOwner = "e2b-gateway/owner"
+
+// Owner is whose sandbox it is. The zero Owner is nobody's known.
+type Owner struct {
+	// Subject is the owner that the gateway noted at the create, or "".
+	Subject string
+	// Key is the SHA-256 of the API key that made the sandbox, or zero.
+	// Without a Subject it comes from ROCK's own record, and whose key it is
+	// must be asked.
+	Key [32]byte
 }
 
 // LifecycleOf makes the name of a sandbox's life from the parts of its record

@@ -76,10 +76,16 @@ const (
 	Limit
 	// Unauthenticated: no credential, or not the right one.
 	Unauthenticated
+	// Forbidden: the credential is good, but not for this.
+	Forbidden
+	// KeysUnavailable: the credential could not be checked. Nothing was sent.
+	KeysUnavailable
 	// BadRequest: the request cannot be understood or carried out as sent.
 	BadRequest
 	// TooLarge: the request body is longer than allowed.
 	TooLarge
+	// HeaderTooLarge: the request's headers are longer than allowed.
+	HeaderTooLarge
 	// NoSuchRoute: the path is no call of the E2B API.
 	NoSuchRoute
 	// Reserved: the path is one of envd's own management routes.
@@ -161,10 +167,16 @@ var table = [causes]row{
 		"Too many requests", ""},
 	Unauthenticated: {"unauthenticated", "unauthenticated", 401, 0, 0,
 		"A valid credential is required", ""},
+	Forbidden: {"forbidden", "permission_denied", 403, 0, 0,
+		"The API key does not allow this call", ""},
+	KeysUnavailable: {"keys_unavailable", "aborted", 503, 0, 1,
+		"The gateway cannot check the credential at the moment; nothing was done, try again", ""},
 	BadRequest: {"bad_request", "invalid_argument", 400, 0, 0,
 		"The request is not valid", ""},
 	TooLarge: {"too_large", "resource_exhausted", 413, 0, 0,
 		"The request body is too large", ""},
+	HeaderTooLarge: {"header_too_large", "resource_exhausted", 431, 0, 0,
+		"The request headers are too large", ""},
 	NoSuchRoute: {"no_such_route", "unimplemented", 404, 0, 0,
 		"There is no such call in the E2B API", ""},
 	Reserved: {"reserved", "unimplemented", 404, 0, 0,

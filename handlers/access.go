@@ -1,0 +1,56 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+
+	"github.com/caddy-e2b/gateway/auth"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// Access is who gets in. A Gateway without it lets everybody do everything, as
+// ROCK does.
+type Access struct {
+	// Keys knows the API keys. Required.
+	Keys auth.Store
+	// Tokens makes and checks the tokens of sandboxes. Nil: a sandbox's access
+	// token is an API key of its owner, as with ROCK alone.
+	Tokens *auth.Tokens
+	// AllowUnowned gives every holder of a key the sandboxes whose owner is not
+	// known. Default: they are nobody's.
+	AllowUnowned bool
+	// PrivateHealth asks for a token on /health, too. Default: as with E2B, who
+	// knows an id may ask without one whether that sandbox runs.
+	PrivateHealth bool
+}
+
+// owns reports whether a sandbox is the subject's. Admins are not asked about
+// here. The error wraps auth.ErrUnavailable: nobody can say.
+func (a *Access) owns(ctx context.Context, subject string, owner routing.Owner) (bool, error) {
+	of, err := a.subjectOf(ctx, owner)
+	switch {
+	case err != nil:
+		return false, err
+	case of == "":
+		return a.AllowUnowned, nil
+	default:
+		return of == subject, nil
+	}
+}
+
+// subjectOf is whose sandbox it is, "" when nobody's known.
+func (a *Access) subjectOf(ctx context.Context, owner routing.Owner) (string, error) {
+	if owner.Subject != "" || owner.Key == [32]byte{} {
+		return owner.Subject, nil
+	}
+	// A void key still says whose it is.
+	key, err := a.Keys.Lookup(ctx, owner.Key)
+	switch {
+	case errors.Is(err, auth.ErrUnknownKey):
+		return "", nil
+	case err != nil:
+		return "", err
+	default:
+		return key.Subject, nil
+	}
+}
