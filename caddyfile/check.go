@@ -37,6 +37,9 @@ func (c *Config) Check() error {
 			return err
 		}
 	}
+	if !slices.Contains([]string{"", "on", "off"}, c.CORS) {
+		return fmt.Errorf("cors is on or off, not %q", c.CORS)
+	}
 	for _, n := range []int64{c.MaxHeldEnvelope, c.BufferBody, c.MaxControlBody} {
 		if n < 0 {
 			return errors.New("max_held_envelope, buffer_body and max_control_body must not be negative")

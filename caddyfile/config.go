@@ -50,6 +50,11 @@ type Config struct {
 	// Cache tunes the memory of routes in front of the registries.
 	Cache *CacheConfig `json:"cache,omitempty"`
 
+	// CORS is whether the gateway lets web pages of every origin read its
+	// answers, and answers browsers that ask for it: "on" or "off". Pages never
+	// send cookies or the like along. Default: "on".
+	CORS string `json:"cors,omitempty"`
+
 	// DialTimeout bounds the making of one connection to ROCK or to a
 	// sandbox, TLS handshake included. Default: 3s.
 	DialTimeout caddy.Duration `json:"dial_timeout,omitempty"`

@@ -22,6 +22,7 @@ const RegistryNamespace = "e2b.registries"
 //	    registry control|redis|static|…  [{ … }]
 //	    cache { … }                      # see parseCache
 //
+//	    cors              on|off
 //	    dial_timeout      <duration>
 //	    idle_timeout      <duration>
 //	    control_timeout   <duration>
@@ -55,6 +56,8 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "cache":
 			c.Cache, err = parseCache(d)
 			return err
+		case "cors":
+			return choice(d, &c.CORS, "on", "off")
 		case "dial_timeout":
 			return duration(d, &c.DialTimeout)
 		case "idle_timeout":
@@ -76,7 +79,7 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "drain_timeout":
 			return duration(d, &c.DrainTimeout)
 		default:
-			return unknown(d, option, "cluster", "registry", "cache", "dial_timeout", "idle_timeout",
+			return unknown(d, option, "cluster", "registry", "cache", "cors", "dial_timeout", "idle_timeout",
 				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout")
 		}
 	}, "cluster")

@@ -73,6 +73,9 @@ func forward(dst, src http.Header, hop auth.Hop) {
 func answerHeaders(dst http.Header, resp *http.Response) {
 	endToEnd(dst, resp.Header)
 	delete(dst, "Location")
+	if origins := dst[allowOrigin]; len(origins) > 1 {
+		dst[allowOrigin] = origins[:1] // browsers refuse an answer with two
+	}
 	if after := dst.Get("Retry-After"); after != "" {
 		_, err := strconv.ParseUint(after, 10, 31)
 		if err != nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {

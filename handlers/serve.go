@@ -48,6 +48,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, p
 	out := Outcome{Operation: op}
 	welcome := g.calls.enter()
 	defer g.calls.leave()
+	g.allowPages(w, r)
 	switch {
 	case !welcome:
 		closeConnection(w, r)
@@ -56,6 +57,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, p
 		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: "The request line is not valid"})
 	case planes&Data != 0 && routing.Reserved(r.URL.Path):
 		return refuse(w, r, out, cause.Failure{Cause: cause.Reserved, Path: r.URL.Path})
+	case g.isPreflight(r):
+		return g.servePreflight(w, r, planes, out)
 	case !planes.has(op.Plane):
 		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
 	case op.Plane == routing.ControlPlane:

@@ -59,6 +59,7 @@ func build(a *App) (_ *live, err error) {
 		Clusters:        clusters,
 		Routes:          l.routes.cache,
 		Upstream:        client,
+		CORS:            corsOf(&a.Config),
 		ControlTimeout:  time.Duration(a.ControlTimeout),
 		MaxControlBody:  a.MaxControlBody,
 		BufferBody:      a.BufferBody,
@@ -70,6 +71,13 @@ func build(a *App) (_ *live, err error) {
 	})
 	l.stay = departure.attend(l.gateway)
 	return l, nil
+}
+
+func corsOf(c *e2bcaddyfile.Config) handlers.CORS {
+	if c.CORS == "off" {
+		return handlers.CORSOff
+	}
+	return handlers.CORSOn
 }
 
 // clusters makes the clusters and names their admin roles for [key].
