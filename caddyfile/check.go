@@ -122,6 +122,8 @@ func (c *ClusterConfig) check() error {
 		return problem("allow is for mode direct: in mode rock no sandbox is dialled")
 	case c.Mode != "direct" && c.UnmappedPorts != "":
 		return problem("unmapped_ports is for mode direct: in mode rock no sandbox is dialled")
+	case c.Mode != "direct" && len(c.Ports) > 0:
+		return problem("ports is for mode direct: in mode rock only envd can be reached")
 	}
 	for _, address := range slices.Concat(c.Admin, c.Proxy) {
 		if hasPlaceholder(address) {
@@ -137,6 +139,14 @@ func (c *ClusterConfig) check() error {
 		}
 		if err := checkNetwork(network); err != nil {
 			return problem("allow: %w", err)
+		}
+	}
+	for _, ports := range c.Ports {
+		if hasPlaceholder(ports) {
+			continue
+		}
+		if err := checkPorts(ports); err != nil {
+			return problem("ports: %w", err)
 		}
 	}
 	if c.TLS != nil {
@@ -174,10 +184,18 @@ func checkNetwork(network string) error {
 	if err != nil {
 		return fmt.Errorf("%q is not a network in CIDR notation such as 10.0.0.0/8", network)
 	}
+	if p.Addr().Is4In6() {
+		return fmt.Errorf("%q: write IPv4 networks as such", network)
+	}
 	if p.Masked() != p {
 		return fmt.Errorf("%q has bits set beyond its length; the network is %s", network, p.Masked())
 	}
 	return nil
+}
+
+func checkPorts(ports string) error {
+	_, err := routing.ParsePortRange(ports)
+	return err
 }
 
 // planeNames are the values of [HandlerConfig.Plane].

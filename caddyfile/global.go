@@ -104,6 +104,7 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 //	    mode           rock|direct
 //	    allow          <cidr>…           # mode direct: required
 //	    unmapped_ports refuse|dial       # mode direct
+//	    ports          <port>|<from>-<to>…  # mode direct
 //	    registry       control|redis|static|… [{ … }]
 //	    tls { … }                        # see parseTLS
 //	}
@@ -131,6 +132,8 @@ func (c *Config) parseCluster(d *caddyfile.Dispenser) error {
 			return words(d, &cluster.Allow, checkNetwork)
 		case "unmapped_ports":
 			return choice(d, &cluster.UnmappedPorts, "refuse", "dial")
+		case "ports":
+			return words(d, &cluster.Ports, checkPorts)
 		case "registry":
 			cluster.RegistryRaw, err = parseRegistry(d)
 			return err
@@ -138,7 +141,7 @@ func (c *Config) parseCluster(d *caddyfile.Dispenser) error {
 			cluster.TLS, err = parseTLS(d)
 			return err
 		default:
-			return unknown(d, option, "admin", "proxy", "mode", "allow", "unmapped_ports", "registry", "tls")
+			return unknown(d, option, "admin", "proxy", "mode", "allow", "unmapped_ports", "ports", "registry", "tls")
 		}
 	})
 	if err != nil {

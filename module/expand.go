@@ -57,6 +57,7 @@ func expandConfig(c *e2bcaddyfile.Config) error {
 		e.list("admin", cluster.Admin)
 		e.list("proxy", cluster.Proxy)
 		e.list("allow", cluster.Allow)
+		e.list("ports", cluster.Ports)
 		e.tls(cluster.TLS)
 		if e.err != nil {
 			return fmt.Errorf("cluster %q: %w", cluster.Name, e.err)

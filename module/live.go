@@ -108,6 +108,13 @@ func (l *live) clusters(configs []*e2bcaddyfile.ClusterConfig) (clusters []*rout
 			}
 			cluster.AllowedHosts = append(cluster.AllowedHosts, p)
 		}
+		for _, ports := range c.Ports {
+			r, err := routing.ParsePortRange(ports)
+			if err != nil {
+				return nil, nil, fmt.Errorf("cluster %q: ports: %w", c.Name, err)
+			}
+			cluster.Ports = append(cluster.Ports, r)
+		}
 		clusters = append(clusters, cluster)
 		adminIDs = append(adminIDs, id)
 	}
