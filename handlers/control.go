@@ -142,7 +142,7 @@ func (g *Gateway) sendControl(ctx context.Context, r *http.Request, who *caller,
 		role = cluster.Proxy
 	}
 	return RoleClient{role, g.opt.Upstream}.Do(ctx, func() *http.Request {
-		req := outbound(ctx, r, routing.ControlPlane)
+		req := outbound(ctx, r, g.controlHop())
 		// The answer must be read, so nobody may compress it.
 		delete(req.Header, "Accept-Encoding")
 		if who != nil {

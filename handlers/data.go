@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
@@ -182,12 +183,20 @@ func (c *dataCall) hops() ([]hop, *cause.Failure) {
 	return hops, nil
 }
 
+// nextHop is whom the call is sent on to.
+func (c *dataCall) nextHop() auth.Hop {
+	if c.target.Port == routing.EnvdPort {
+		return auth.Envd
+	}
+	return auth.App
+}
+
 // request makes the request that is sent on. done must be called when the
 // answer has been relayed.
 func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	c.ctx, c.cancel = ctx, cancel
-	req = outbound(ctx, c.r, routing.DataPlane)
+	req = outbound(ctx, c.r, c.nextHop())
 	// Set, not copied: Connection could have named it.
 	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
 	req.Header[routing.HeaderSandboxPort] = c.r.Header[routing.HeaderSandboxPort]

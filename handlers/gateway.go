@@ -26,6 +26,9 @@ type Options struct {
 	Upstream Upstream
 	// Access is who gets in. Nil: everybody.
 	Access *Access
+	// CORS says whether pages of other origins may read the answers.
+	// Default: CORSOn.
+	CORS CORS
 	// ControlTimeout bounds a control-plane call, from its first byte sent to
 	// its last byte received. ROCK's create blocks until the sandbox is up,
 	// so it is long. Default: 15m.

@@ -113,12 +113,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		// be a GOAWAY.
 		w.Header().Set("Connection", "close")
 	}
-	out := live.gateway.Serve(w, r, h.planes)
+	out := live.gateway.Serve(w, r, h.planes, peerOf(r))
 	h.record(r, &out)
 	if out.Abort {
 		panic(http.ErrAbortHandler)
 	}
 	return nil
+}
+
+// peerOf tells a proxy of the operator's (servers { trusted_proxies … }) from
+// everybody else.
+func peerOf(r *http.Request) handlers.Peer {
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
+		return handlers.TrustedProxy
+	}
+	return handlers.Stranger
 }
 
 // silence is longer than any call of the data plane lives. It is not zero

@@ -63,6 +63,7 @@ func build(a *App) (_ *live, err error) {
 		Clusters:        clusters,
 		Routes:          l.routes.cache,
 		Upstream:        client,
+		CORS:            corsOf(&a.Config),
 		Access:          access,
 		ControlTimeout:  time.Duration(a.ControlTimeout),
 		MaxControlBody:  a.MaxControlBody,
@@ -75,6 +76,13 @@ func build(a *App) (_ *live, err error) {
 	})
 	l.stay = departure.attend(l.gateway)
 	return l, nil
+}
+
+func corsOf(c *e2bcaddyfile.Config) handlers.CORS {
+	if c.CORS == "off" {
+		return handlers.CORSOff
+	}
+	return handlers.CORSOn
 }
 
 // clusters makes the clusters and names their admin roles for [key].
@@ -104,6 +112,13 @@ func (l *live) clusters(configs []*e2bcaddyfile.ClusterConfig) (clusters []*rout
 				return nil, nil, fmt.Errorf("cluster %q: allow: %w", c.Name, err)
 			}
 			cluster.AllowedHosts = append(cluster.AllowedHosts, p)
+		}
+		for _, ports := range c.Ports {
+			r, err := routing.ParsePortRange(ports)
+			if err != nil {
+				return nil, nil, fmt.Errorf("cluster %q: ports: %w", c.Name, err)
+			}
+			cluster.Ports = append(cluster.Ports, r)
 		}
 		clusters = append(clusters, cluster)
 		adminIDs = append(adminIDs, id)
