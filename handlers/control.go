@@ -146,7 +146,6 @@ func (g *Gateway) sendControl(ctx context.Context, r *http.Request, who *caller,
 		// The answer must be read, so nobody may compress it.
 		delete(req.Header, "Accept-Encoding")
 		if who != nil {
-			auth.StripCaller(req.Header)
 			auth.SetTenant(req.Header, who.key.Tenant)
 		}
 		if op.CreateV2 {

@@ -108,8 +108,8 @@ func TestWhoCallsIsAskedBeforeTheBodyIsRead(t *testing.T) {
 func TestWithoutAccessEverybodyGetsIn(t *testing.T) {
 	d := newDesk(t)
 	d.gateway.opt.Access = nil
-	r := d.ask("anything", "GET", "/sandboxes/bobs", "", "X-User-Id", "me", "Authorization", "Bearer x")
-	if sent := d.took(); r.status != 200 || len(sent) != 1 || sent[0].Header.Get("X-Api-Key") != "anything" || sent[0].Header.Get("X-User-Id") != "me" {
+	r := d.ask("anything", "GET", "/sandboxes/bobs", "", "Authorization", "Bearer x")
+	if sent := d.took(); r.status != 200 || len(sent) != 1 || sent[0].Header.Get("X-Api-Key") != "anything" || sent[0].Header.Get("Authorization") != "Bearer x" {
 		t.Errorf("%d %s, %v", r.status, r.body, sent)
 	}
 }
