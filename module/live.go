@@ -131,7 +131,7 @@ func (l *live) clusters(configs []*e2bcaddyfile.ClusterConfig) (clusters []*rout
 func (l *live) leaseRoutes(a *App, client handlers.Upstream, clientIDs []string, clusters []*routing.Cluster, adminIDs []string) (*routes, error) {
 	options := []any{"routes", a.Cache}
 	for i, registry := range a.registries {
-		options = append(options, clusters[i].Name, registry.CaddyModule().ID, registry)
+		options = append(options, clusters[i].Name, registry.CaddyModule().ID, registry, a.Clusters[i].AESKey)
 		if _, ok := registry.(standalone); !ok {
 			options = append(options, clientIDs, adminIDs[i])
 		}
@@ -177,10 +177,15 @@ func makeRegistries(a *App, uses *leases) (members []routing.Member, err error) 
 		if err != nil {
 			return members, err
 		}
+		keyOf, err := rockKeys(c.AESKey)
+		if err != nil {
+			return members, fmt.Errorf("cluster %q: %w", c.Name, err)
+		}
 		registry, err := module.Registry(Environment{
 			Cluster:  c.Name,
 			Admin:    admin.Balancer,
 			Upstream: client,
+			KeyOf:    keyOf,
 			Logger:   slog.New(outlivingLog{}).With("cluster", c.Name),
 		})
 		if err != nil {

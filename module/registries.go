@@ -65,6 +65,7 @@ func (r *RedisRegistry) Registry(env Environment) (routing.Registry, error) {
 		},
 		Watch:   r.Watch,
 		Evicted: control.New(handlers.RoleClient{Role: env.Admin, Upstream: env.Upstream}.Get).Lookup,
+		KeyOf:   env.KeyOf,
 		Logger:  env.Logger,
 	}
 	if s := r.Sentinel; s != nil {
