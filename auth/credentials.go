@@ -8,6 +8,8 @@ const (
 	HeaderAPIKey = "X-Api-Key"
 	// HeaderAccessToken is the E2B SDK's token for one sandbox's data plane.
 	HeaderAccessToken = "X-Access-Token"
+	// HeaderTrafficToken is E2B's token for the preview hosts of one sandbox.
+	HeaderTrafficToken = "E2b-Traffic-Access-Token"
 	// HeaderRockKey and HeaderRockAuthorization are the ROCK SDK's keys.
 	HeaderRockKey           = "X-Key"
 	HeaderRockAuthorization = "Xrl-Authorization"
