@@ -148,8 +148,13 @@ func (a *Access) examineSignature(r *http.Request) (proof, cause.Failure, error)
 
 // lookup finds the route of a call that was examined and holds it against the
 // proof. The route is one to go by when the failure's cause is cause.OK. A
-// sandbox of somebody else and one that does not exist look the same.
+// sandbox of somebody else and one that does not exist look the same, and to
+// whoever has not proved to know the id, they take the same time.
 func (g *Gateway) lookup(ctx context.Context, p proof, sandboxID string) (*routing.Route, routing.Source, cause.Failure, error) {
+	var begun time.Time
+	if p.blind() {
+		begun = time.Now()
+	}
 	route, source, err := g.opt.Routes.Lookup(ctx, sandboxID)
 	f, why := g.opt.Access.compare(ctx, p, sandboxID, route, err)
 	if errors.Is(why, errForeign) && source != routing.SourceRegistry {
@@ -159,8 +164,15 @@ func (g *Gateway) lookup(ctx context.Context, p proof, sandboxID string) (*routi
 		route, err = g.opt.Routes.Fresh(ctx, sandboxID)
 		f, why = g.opt.Access.compare(ctx, p, sandboxID, route, err)
 	}
+	if p.blind() && (errors.Is(why, errForeign) || errors.Is(why, routing.ErrGone)) {
+		level(ctx, begun)
+	}
 	return route, source, f, why
 }
+
+// blind reports a proof that says nothing about the sandbox until its owner is
+// known.
+func (p proof) blind() bool { return p.kind == proofKey || p.kind == proofSignature }
 
 // compare holds a proof against what the registry has answered of the sandbox.
 func (a *Access) compare(ctx context.Context, p proof, sandboxID string, route *routing.Route, err error) (cause.Failure, error) {

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers/cause"
@@ -18,9 +19,11 @@ type estate struct {
 	routes map[string]routing.Route
 	err    error // instead of any answer
 	asked  int
+	slow   time.Duration // for use in a synctest bubble
 }
 
 func (e *estate) Lookup(_ context.Context, id string) (*routing.Route, error) {
+	time.Sleep(e.slow)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.asked++

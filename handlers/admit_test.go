@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/caddy-e2b/gateway/auth"
@@ -106,6 +107,43 @@ func TestAForeignSandboxLooksLikeNone(t *testing.T) {
 		if foreign.upstreamHits.Load() != 0 {
 			t.Error("something got through")
 		}
+	}
+}
+
+// Whoever has not proved to know the id must not learn from the clock that there
+// is such a sandbox.
+func TestAForeignSandboxTakesAsLongAsNone(t *testing.T) {
+	for name, tc := range map[string]struct {
+		tokens *auth.Tokens
+		target string
+		header string
+	}{
+		"an API key":        {nil, "/health", "e2b_a11ce"},
+		"a wrong signature": {tokens(t, "new"), "/files?signature=v1_" + strings.Repeat("A", 43), ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				e := &estate{routes: map[string]routing.Route{hers: owned("bob")}, slow: 30 * time.Millisecond}
+				cache := routing.NewCache(e, routing.CacheOptions{})
+				defer cache.Close()
+				g := New(Options{Routes: cache, Access: &Access{Tokens: tc.tokens, Keys: &keyring{keys: map[string]*auth.Key{"e2b_a11ce": {Subject: "alice", Scopes: auth.ScopeData}}}}})
+				defer g.Close()
+				for range 2 { // from the registry and from memory
+					for _, id := range []string{hers, nowhere} {
+						r := httptest.NewRequest("GET", tc.target, nil)
+						r.Header = http.Header{"E2b-Sandbox-Id": {id}, "E2b-Sandbox-Port": {"49983"}}
+						if tc.header != "" {
+							r.Header["X-Access-Token"] = []string{tc.header}
+						}
+						begun := time.Now()
+						g.Serve(httptest.NewRecorder(), r, Data)
+						if took := time.Since(begun); took != notFoundFloor {
+							t.Errorf("%s took %v", id, took)
+						}
+					}
+				}
+			})
+		})
 	}
 }
 
