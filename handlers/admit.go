@@ -95,10 +95,7 @@ func (a *Access) examineToken(ctx context.Context, token, sandboxID string) (pro
 		}
 		return proof{kind: proofToken, claim: claim}, cause.Failure{}, nil
 	}
-	key, err := a.Keys.Lookup(ctx, auth.DigestOf(token))
-	if err == nil {
-		err = key.Valid(time.Now())
-	}
+	key, err := a.known(ctx, token)
 	switch {
 	case errors.Is(err, auth.ErrUnknownKey):
 		return proof{}, tokenWrong, err

@@ -57,22 +57,14 @@ func (e *estate) lookups() int {
 	return e.asked
 }
 
-// keyring is a store of API keys.
-type keyring struct {
-	keys map[string]*auth.Key // by the key itself
-	err  error
-}
-
-func (k *keyring) Lookup(_ context.Context, digest auth.Digest) (*auth.Key, error) {
-	if k.err != nil {
-		return nil, k.err
+// ring is a store of these API keys, by the key itself.
+func ring(keys map[string]*auth.Key) *keyring {
+	r := &keyring{keys: map[auth.Digest]*auth.Key{}}
+	for raw, key := range keys {
+		key.Digest = auth.DigestOf(raw)
+		r.keys[key.Digest] = key
 	}
-	for raw, key := range k.keys {
-		if auth.DigestOf(raw) == digest {
-			return key, nil
-		}
-	}
-	return nil, auth.ErrUnknownKey
+	return r
 }
 
 // guarded is a rig that lets in who belongs.
@@ -112,13 +104,13 @@ func newGuarded(t *testing.T, change ...func(*guarded, *Options)) *guarded {
 	t.Helper()
 	g := &guarded{
 		estate: &estate{routes: map[string]routing.Route{mine: owned("alice"), hers: owned("bob"), stray: owned("")}},
-		keys: &keyring{keys: map[string]*auth.Key{
+		keys: ring(map[string]*auth.Key{
 			"e2b_a11ce": {Subject: "alice", Scopes: auth.DefaultScopes},
 			"e2b_b0b":   {Subject: "bob", Scopes: auth.DefaultScopes},
 			"e2b_c0":    {Subject: "alice", Scopes: auth.ScopeControl},
 			"e2b_0ff":   {Subject: "alice", Scopes: auth.DefaultScopes, Disabled: true},
 			"e2b_ad":    {Subject: "root", Scopes: auth.ScopeAdmin},
-		}},
+		}),
 	}
 	g.access = &Access{Keys: g.keys, Tokens: tokens(t, "new", "old")}
 	g.rig = newRig(t, func(o *Options) {

@@ -126,7 +126,7 @@ func TestAForeignSandboxTakesAsLongAsNone(t *testing.T) {
 				e := &estate{routes: map[string]routing.Route{hers: owned("bob")}, slow: 30 * time.Millisecond}
 				cache := routing.NewCache(e, routing.CacheOptions{})
 				defer cache.Close()
-				g := New(Options{Routes: cache, Access: &Access{Tokens: tc.tokens, Keys: &keyring{keys: map[string]*auth.Key{"e2b_a11ce": {Subject: "alice", Scopes: auth.ScopeData}}}}})
+				g := New(Options{Routes: cache, Access: &Access{Tokens: tc.tokens, Keys: ring(map[string]*auth.Key{"e2b_a11ce": {Subject: "alice", Scopes: auth.ScopeData}})}})
 				defer g.Close()
 				for range 2 { // from the registry and from memory
 					for _, id := range []string{hers, nowhere} {
@@ -259,7 +259,7 @@ func (g *guarded) rigToken(t *testing.T) string {
 }
 
 // Only a registry that was asked says "gone".
-func TestWhatIsRememberedDecidesAgainstNobody(t *testing.T) {
+func TestWhatIsRememberedShutsNoOwnerOut(t *testing.T) {
 	k := callKinds[2]
 	g := newGuarded(t)
 	g.try(t, k, mine, g.token("alice", mine))
