@@ -21,6 +21,7 @@ const RegistryNamespace = "e2b.registries"
 //	    cluster <name> { … }             # at least one, see parseCluster
 //	    registry control|redis|static|…  [{ … }]
 //	    cache { … }                      # see parseCache
+//	    limits { … }                     # see parseLimits
 //
 //	    dial_timeout      <duration>
 //	    idle_timeout      <duration>
@@ -55,6 +56,9 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "cache":
 			c.Cache, err = parseCache(d)
 			return err
+		case "limits":
+			c.Limits, err = parseLimits(d)
+			return err
 		case "dial_timeout":
 			return duration(d, &c.DialTimeout)
 		case "idle_timeout":
@@ -76,7 +80,7 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "drain_timeout":
 			return duration(d, &c.DrainTimeout)
 		default:
-			return unknown(d, option, "cluster", "registry", "cache", "dial_timeout", "idle_timeout",
+			return unknown(d, option, "cluster", "registry", "cache", "limits", "dial_timeout", "idle_timeout",
 				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout")
 		}
 	}, "cluster")
