@@ -50,7 +50,10 @@ func (c *Config) Check() error {
 	if err := c.Limits.check(); err != nil {
 		return err
 	}
-	return c.checkRegistries()
+	if err := c.checkRegistries(); err != nil {
+		return err
+	}
+	return c.checkAccess()
 }
 
 // checkRegistries sees to it that no two clusters read the same records.
@@ -58,7 +61,7 @@ func (c *Config) checkRegistries() error {
 	if len(c.Clusters) == 1 {
 		return nil
 	}
-	if c.RegistryRaw != nil && backendOf(c.RegistryRaw) != "control" &&
+	if c.RegistryRaw != nil && moduleIn(c.RegistryRaw, "backend") != "control" &&
 		slices.ContainsFunc(c.Clusters, func(cluster *ClusterConfig) bool { return cluster.RegistryRaw == nil }) {
 		return errSharedRegistry
 	}
@@ -75,19 +78,11 @@ func (c *Config) checkRegistries() error {
 	return nil
 }
 
-func backendOf(registry json.RawMessage) string {
-	var r struct{ Backend string }
-	if json.Unmarshal(registry, &r) != nil {
-		return ""
-	}
-	return r.Backend
-}
-
 // redisRecords names the places a Redis registry reads from, one for each of
 // its addresses, so that two can be compared.
 func redisRecords(registry json.RawMessage) []string {
 	var r RedisConfig
-	if backendOf(registry) != "redis" || json.Unmarshal(registry, &r) != nil {
+	if moduleIn(registry, "backend") != "redis" || json.Unmarshal(registry, &r) != nil {
 		return nil
 	}
 	master := ""
@@ -137,6 +132,11 @@ func (c *ClusterConfig) check() error {
 		}
 		if err := checkNetwork(network); err != nil {
 			return problem("allow: %w", err)
+		}
+	}
+	if c.AESKey != "" && !hasPlaceholder(c.AESKey) {
+		if err := checkAESKey(c.AESKey); err != nil {
+			return problem("%w", err)
 		}
 	}
 	if c.TLS != nil {

@@ -1,19 +1,11 @@
 package e2bcaddyfile
 
 import (
-	"encoding/json"
 	"errors"
 	"slices"
-	"strings"
 
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
-
-// RegistryNamespace is the namespace of the modules that are registries. The
-// part of a module's id after it is the name of the backend.
-const RegistryNamespace = "e2b.registries"
 
 // ParseGlobal reads the global option. Syntax:
 //
@@ -22,6 +14,12 @@ const RegistryNamespace = "e2b.registries"
 //	    registry control|redis|static|…  [{ … }]
 //	    cache { … }                      # see parseCache
 //	    limits { … }                     # see parseLimits
+//
+//	    keys off|static|…  [{ … }]       # required
+//	    tokens passthrough               # required with keys, but not with keys off
+//	    tokens { … }                     # see parseTokens
+//	    unowned deny|allow
+//	    health  public|private
 //
 //	    dial_timeout      <duration>
 //	    idle_timeout      <duration>
@@ -44,14 +42,14 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 	}
 	start := here(d)
 	c := new(Config)
-	var registryAt position
+	var registryAt, keysAt position
 	err := eachOption(d, func(option string) (err error) {
 		switch option {
 		case "cluster":
 			return c.parseCluster(d)
 		case "registry":
 			registryAt = here(d)
-			c.RegistryRaw, err = parseRegistry(d)
+			c.RegistryRaw, err = parseModule(d, RegistryNamespace, "backend")
 			return err
 		case "cache":
 			c.Cache, err = parseCache(d)
@@ -59,6 +57,17 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "limits":
 			c.Limits, err = parseLimits(d)
 			return err
+		case "keys":
+			keysAt = here(d)
+			c.KeysRaw, err = parseModule(d, KeysNamespace, "store")
+			return err
+		case "tokens":
+			c.Tokens, err = parseTokens(d)
+			return err
+		case "unowned":
+			return choice(d, &c.Unowned, "deny", "allow")
+		case "health":
+			return choice(d, &c.Health, "public", "private")
 		case "dial_timeout":
 			return duration(d, &c.DialTimeout)
 		case "idle_timeout":
@@ -80,7 +89,7 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "drain_timeout":
 			return duration(d, &c.DrainTimeout)
 		default:
-			return unknown(d, option, "cluster", "registry", "cache", "limits", "dial_timeout", "idle_timeout",
+			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "limits", "dial_timeout", "idle_timeout",
 				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout")
 		}
 	}, "cluster")
@@ -89,8 +98,11 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 	}
 	if err := c.Check(); err != nil {
 		at := start
-		if errors.Is(err, errSharedRegistry) {
+		switch {
+		case errors.Is(err, errSharedRegistry):
 			at = registryAt
+		case errors.Is(err, errAccess):
+			at = keysAt
 		}
 		return nil, at.errf("%v", err)
 	}
@@ -106,6 +118,7 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 //	    allow          <cidr>…           # mode direct: required
 //	    unmapped_ports refuse|dial       # mode direct
 //	    registry       control|redis|static|… [{ … }]
+//	    aes_key        <secret>          # a placeholder
 //	    tls { … }                        # see parseTLS
 //	}
 func (c *Config) parseCluster(d *caddyfile.Dispenser) error {
@@ -133,13 +146,15 @@ func (c *Config) parseCluster(d *caddyfile.Dispenser) error {
 		case "unmapped_ports":
 			return choice(d, &cluster.UnmappedPorts, "refuse", "dial")
 		case "registry":
-			cluster.RegistryRaw, err = parseRegistry(d)
+			cluster.RegistryRaw, err = parseModule(d, RegistryNamespace, "backend")
 			return err
+		case "aes_key":
+			return secret(d, &cluster.AESKey)
 		case "tls":
 			cluster.TLS, err = parseTLS(d)
 			return err
 		default:
-			return unknown(d, option, "admin", "proxy", "mode", "allow", "unmapped_ports", "registry", "tls")
+			return unknown(d, option, "admin", "proxy", "mode", "allow", "unmapped_ports", "registry", "aes_key", "tls")
 		}
 	})
 	if err != nil {
@@ -150,37 +165,6 @@ func (c *Config) parseCluster(d *caddyfile.Dispenser) error {
 	}
 	c.Clusters = append(c.Clusters, cluster)
 	return nil
-}
-
-// parseRegistry hands the block to the registry module that the argument
-// names and returns the module's JSON.
-func parseRegistry(d *caddyfile.Dispenser) (json.RawMessage, error) {
-	if !d.NextArg() {
-		return nil, d.Errf("registry needs a backend: %s", strings.Join(backends(), ", "))
-	}
-	backend := d.Val()
-	if !slices.Contains(backends(), backend) {
-		return nil, d.Errf("unknown registry %q; this program has: %s", backend, strings.Join(backends(), ", "))
-	}
-	module, err := caddyfile.UnmarshalModule(d, RegistryNamespace+"."+backend)
-	if err != nil {
-		return nil, err
-	}
-	var warnings []caddyconfig.Warning
-	raw := caddyconfig.JSONModuleObject(module, "backend", backend, &warnings)
-	if len(warnings) > 0 {
-		return nil, d.Errf("registry %s: %s", backend, warnings[0].Message)
-	}
-	return raw, nil
-}
-
-// backends are the registries that are compiled in.
-func backends() []string {
-	var names []string
-	for _, m := range caddy.GetModules(RegistryNamespace) {
-		names = append(names, m.ID.Name())
-	}
-	return names
 }
 
 // parseTLS reads the client side of a TLS connection. Syntax:

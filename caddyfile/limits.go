@@ -6,6 +6,8 @@ import (
 	"strconv"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+
+	"github.com/caddy-e2b/gateway/auth"
 )
 
 // LimitsConfig is how much one key, and what is done with one sandbox, may take
@@ -18,11 +20,11 @@ import (
 type LimitsConfig struct {
 	// Key bounds what is done with all keys of one subject. A key may have
 	// limits of its own, which replace these.
-	Key *LimitConfig `json:"key,omitempty"`
+	Key *auth.Limits `json:"key,omitempty"`
 
 	// Sandbox bounds what is done with one sandbox, by whomever. It has no
 	// creates.
-	Sandbox *LimitConfig `json:"sandbox,omitempty"`
+	Sandbox *auth.Limits `json:"sandbox,omitempty"`
 
 	// Headers is the longest that the request line and the headers of a request
 	// may be together, in bytes. Longer ones are answered with 431. A negative
@@ -30,34 +32,19 @@ type LimitsConfig struct {
 	Headers int64 `json:"headers,omitempty"`
 }
 
-// LimitConfig is one set of limits.
-type LimitConfig struct {
-	// Streams is how many streams may be open at a time: commands, watches,
-	// terminals, WebSockets.
-	Streams int `json:"streams,omitempty"`
-	// Requests is how many calls may be made a second, on average and at once.
-	Requests float64 `json:"requests,omitempty"`
-	// Creates is how many sandboxes may be made a minute, on average and at
-	// once.
-	Creates float64 `json:"creates,omitempty"`
-	// Body is the longest request body, in bytes. Longer ones are answered with
-	// 413.
-	Body int64 `json:"body,omitempty"`
-}
-
 // parseLimits reads the limits. Syntax:
 //
 //	limits {
 //	    key {
-//	        streams  <number>
-//	        requests <number>     # a second
-//	        creates  <number>     # a minute
-//	        body     <size>
+//	        streams  <number>|off
+//	        requests <number>|off # a second
+//	        creates  <number>|off # a minute
+//	        body     <size>|off
 //	    }
 //	    sandbox {
-//	        streams  <number>
-//	        requests <number>
-//	        body     <size>
+//	        streams  <number>|off
+//	        requests <number>|off
+//	        body     <size>|off
 //	    }
 //	    headers <size>|off
 //	}
@@ -75,7 +62,7 @@ func parseLimits(d *caddyfile.Dispenser) (*LimitsConfig, error) {
 			l.Sandbox, err = parseLimit(d, "streams", "requests", "body")
 			return err
 		case "headers":
-			return sizeOrOff(d, &l.Headers)
+			return orOff(d, func() { l.Headers = -1 }, func() error { return size(d, &l.Headers) })
 		default:
 			return unknown(d, option, "key", "sandbox", "headers")
 		}
@@ -83,41 +70,49 @@ func parseLimits(d *caddyfile.Dispenser) (*LimitsConfig, error) {
 	return l, err
 }
 
-func parseLimit(d *caddyfile.Dispenser, known ...string) (*LimitConfig, error) {
+func parseLimit(d *caddyfile.Dispenser, known ...string) (*auth.Limits, error) {
 	if d.NextArg() {
 		return nil, d.Errf("takes no argument, but %q follows", d.Val())
 	}
-	l := new(LimitConfig)
+	l := new(auth.Limits)
 	err := eachOption(d, func(option string) error {
-		switch {
-		case option == "streams":
-			return number(d, &l.Streams, 1, 100_000_000)
-		case option == "requests":
-			return rate(d, &l.Requests)
-		case option == "creates" && slices.Contains(known, option):
-			return rate(d, &l.Creates)
-		case option == "body":
-			return size(d, &l.Body)
-		default:
+		if !slices.Contains(known, option) {
 			return unknown(d, option, known...)
 		}
+		return limitOption(d, option, l)
 	})
 	return l, err
 }
 
-// rate reads a number above zero, which may have a fraction.
+// limitOption reads one limit, or "off" for none.
+func limitOption(d *caddyfile.Dispenser, option string, l *auth.Limits) error {
+	switch option {
+	case "streams":
+		return orOff(d, func() { l.Streams = -1 }, func() error { return number(d, &l.Streams, 1, 1_000_000_000) })
+	case "requests":
+		return rate(d, &l.Requests)
+	case "creates":
+		return rate(d, &l.Creates)
+	default:
+		return orOff(d, func() { l.Body = -1 }, func() error { return size(d, &l.Body) })
+	}
+}
+
+// rate reads a positive number or "off", which is -1.
 func rate(d *caddyfile.Dispenser, to *float64) error {
 	option := d.Val()
-	value, err := word(d)
-	if err != nil {
-		return err
-	}
-	n, err := strconv.ParseFloat(value, 64)
-	if err != nil || checkRate(n) != nil || n == 0 {
-		return d.Errf("%s: %q is not a number from %g to %g", option, value, lowestRate, highestRate)
-	}
-	*to = n
-	return nil
+	return orOff(d, func() { *to = -1 }, func() error {
+		value, err := word(d)
+		if err != nil {
+			return err
+		}
+		n, err := strconv.ParseFloat(value, 64)
+		if err != nil || !(n >= lowestRate && n <= highestRate) { // also when it is no number
+			return d.Errf("%s: %q is not a number from 0.001 to 1000000000", option, value)
+		}
+		*to = n
+		return nil
+	})
 }
 
 const (
@@ -125,45 +120,9 @@ const (
 	highestRate = 1e9
 )
 
-func checkRate(n float64) error {
-	if n != 0 && !(n >= lowestRate && n <= highestRate) { // also when it is no number
-		return errors.New("limits: requests and creates are numbers from 0.001 to 1000000000")
-	}
-	return nil
-}
-
 func (l *LimitsConfig) check() error {
-	if l == nil {
+	if l == nil || l.Sandbox == nil || l.Sandbox.Creates == 0 {
 		return nil
 	}
-	for _, c := range []*LimitConfig{l.Key, l.Sandbox} {
-		if c == nil {
-			continue
-		}
-		if c.Streams < 0 || c.Body < 0 {
-			return errors.New("limits: streams and body must not be negative")
-		}
-		for _, n := range []float64{c.Requests, c.Creates} {
-			if err := checkRate(n); err != nil {
-				return err
-			}
-		}
-	}
-	if l.Sandbox != nil && l.Sandbox.Creates != 0 {
-		return errors.New("limits: a sandbox makes no sandboxes: creates belongs to key")
-	}
-	return nil
-}
-
-// sizeOrOff reads a positive number of bytes or "off", which is -1.
-func sizeOrOff(d *caddyfile.Dispenser, to *int64) error {
-	if option := d.Val(); d.CountRemainingArgs() == 1 {
-		d.NextArg()
-		if d.Val() == "off" {
-			*to = -1
-			return noBlock(d, option)
-		}
-		d.Prev()
-	}
-	return size(d, to)
+	return errors.New("limits: a sandbox makes no sandboxes: creates belongs to key")
 }

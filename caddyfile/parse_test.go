@@ -80,7 +80,7 @@ func TestAStaticTableInJSONIsHeldToTheRulesOfTheCaddyfile(t *testing.T) {
 }
 
 func TestAValueWithAPlaceholderIsCheckedOnceItIsExpanded(t *testing.T) {
-	c, err := parse(t, "e2b {\n cluster a {\n admin {env.ADMIN}\n proxy http://{env.PROXY}:80\n mode direct\n allow {env.NET}\n }\n}")
+	c, err := parse(t, "e2b {\n keys off\n cluster a {\n admin {env.ADMIN}\n proxy http://{env.PROXY}:80\n mode direct\n allow {env.NET}\n }\n}")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -93,8 +93,8 @@ func TestAValueWithAPlaceholderIsCheckedOnceItIsExpanded(t *testing.T) {
 // FuzzParseGlobal: whatever an operator types, the parser ends, and what it
 // accepts survives the way through JSON that every config takes.
 func FuzzParseGlobal(f *testing.F) {
-	f.Add("e2b {\n cluster a {\n admin http://a\n proxy http://b\n }\n}")
-	f.Add("e2b {\n cluster a {\n admin http://a\n proxy http://b\n mode direct\n allow 10.0.0.0/8\n tls {\n ca x\n }\n }\n cache {\n stale off\n }\n}")
+	f.Add("e2b {\n keys off\n cluster a {\n admin http://a\n proxy http://b\n }\n}")
+	f.Add("e2b {\n keys off\n cluster a {\n admin http://a\n proxy http://b\n mode direct\n allow 10.0.0.0/8\n tls {\n ca x\n }\n }\n cache {\n stale off\n }\n}")
 	f.Add("e2b {\n cache {\n stale\n }\n}")
 	f.Add("e2b {\n registry redis {\n}\n}")
 	f.Add("e2b x {")

@@ -3,6 +3,7 @@ package e2bcaddyfile
 import (
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,15 +134,21 @@ func duration(d *caddyfile.Dispenser, to *caddy.Duration) error {
 
 // durationOrOff reads a positive duration or "off", which is -1.
 func durationOrOff(d *caddyfile.Dispenser, to *caddy.Duration) error {
-	if p := d.Val(); d.CountRemainingArgs() == 1 {
+	return orOff(d, func() { *to = -1 }, func() error { return duration(d, to) })
+}
+
+// orOff calls off when "off" is the one argument of the option the dispenser is
+// at, and read otherwise.
+func orOff(d *caddyfile.Dispenser, off func(), read func() error) error {
+	if option := d.Val(); d.CountRemainingArgs() == 1 {
 		d.NextArg()
 		if d.Val() == "off" {
-			*to = -1
-			return noBlock(d, p)
+			off()
+			return noBlock(d, option)
 		}
 		d.Prev()
 	}
-	return duration(d, to)
+	return read()
 }
 
 // wholeSeconds reads a positive duration without a fraction of a second.
@@ -211,3 +218,33 @@ func parseSize(s string) (int64, error) {
 
 // hasPlaceholder reports a value that can only be checked once it is expanded.
 func hasPlaceholder(s string) bool { return strings.ContainsRune(s, '{') }
+
+// wholePlaceholder is a value that is one placeholder, and of those that are
+// expanded when the config is loaded.
+var wholePlaceholder = regexp.MustCompile(`^\{(env|file)\.[^{}]+\}$`)
+
+// secret reads the one argument of the option the dispenser is at, which must
+// be a placeholder.
+func secret(d *caddyfile.Dispenser, to *string) error {
+	option := d.Val()
+	if d.CountRemainingArgs() != 1 {
+		return d.Errf("option %q takes exactly one argument", option)
+	}
+	d.NextArg()
+	if err := checkSecret(option, d.Val()); err != nil {
+		return d.Err(err.Error())
+	}
+	*to = d.Val()
+	return noBlock(d, option)
+}
+
+// checkSecret refuses a secret that is written out: the config is shown at
+// Caddy's admin endpoint, written to its autosave file and printed by "adapt".
+// The error does not quote it.
+func checkSecret(option, value string) error {
+	if value == "" || wholePlaceholder.MatchString(value) {
+		return nil
+	}
+	return fmt.Errorf("%s: a secret does not belong into the config; use {env.NAME} or {file./path}, "+
+		"which are read when the config is loaded ({$NAME} is not: it writes the secret into the config)", option)
+}

@@ -21,6 +21,7 @@ type App struct {
 	e2bcaddyfile.Config
 
 	registries []RegistryModule // by cluster
+	keys       KeysModule       // nil: everybody gets in
 	shared     *shared
 	held       bool // we hold a reference to shared
 	logger     *zap.Logger
@@ -37,13 +38,19 @@ func (App) CaddyModule() caddy.ModuleInfo {
 // and says so request by request.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
+	if err := a.Config.CheckSecrets(); err != nil {
+		return err
+	}
 	if err := expandConfig(&a.Config); err != nil {
+		return err
+	}
+	if err := a.Config.Check(); err != nil {
 		return err
 	}
 	if err := a.loadRegistries(ctx); err != nil {
 		return err
 	}
-	if err := a.Config.Check(); err != nil {
+	if err := a.loadKeys(ctx); err != nil {
 		return err
 	}
 	a.shared = newShared(func() (*live, error) { return build(a) })

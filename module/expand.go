@@ -2,6 +2,7 @@ package module
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
@@ -32,6 +33,14 @@ func (e *expansion) texts(option string, values ...*string) {
 	}
 }
 
+// secrets expands secrets, which editors and shells like to end with a newline.
+func (e *expansion) secrets(option string, values ...*string) {
+	e.texts(option, values...)
+	for _, v := range values {
+		*v = strings.TrimSpace(*v)
+	}
+}
+
 func (e *expansion) list(option string, values []string) {
 	for i := range values {
 		e.texts(option, &values[i])
@@ -57,9 +66,21 @@ func expandConfig(c *e2bcaddyfile.Config) error {
 		e.list("admin", cluster.Admin)
 		e.list("proxy", cluster.Proxy)
 		e.list("allow", cluster.Allow)
+		e.secrets("aes_key", &cluster.AESKey)
 		e.tls(cluster.TLS)
 		if e.err != nil {
 			return fmt.Errorf("cluster %q: %w", cluster.Name, e.err)
+		}
+	}
+	if c.Tokens == nil {
+		return nil
+	}
+	for _, key := range c.Tokens.Keys {
+		if key == nil {
+			continue // Check says so
+		}
+		if e.secrets("tokens", &key.Secret); e.err != nil {
+			return e.err
 		}
 	}
 	return nil

@@ -54,11 +54,16 @@ func build(a *App) (_ *live, err error) {
 	if l.routes, err = l.leaseRoutes(a, client, clientIDs, clusters, adminIDs); err != nil {
 		return nil, err
 	}
+	access, err := l.leaseAccess(a)
+	if err != nil {
+		return nil, err
+	}
 	l.members = clusters
 	l.gateway = handlers.New(handlers.Options{
 		Clusters:        clusters,
 		Routes:          l.routes.cache,
 		Upstream:        client,
+		Access:          access,
 		ControlTimeout:  time.Duration(a.ControlTimeout),
 		MaxControlBody:  a.MaxControlBody,
 		BufferBody:      a.BufferBody,

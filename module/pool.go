@@ -14,6 +14,7 @@ var (
 	transports = caddy.NewUsagePool() // key -> *transport
 	roles      = caddy.NewUsagePool() // key -> *role
 	tables     = caddy.NewUsagePool() // key -> *routes
+	stores     = caddy.NewUsagePool() // key -> *keyStore
 )
 
 // key names a part by everything that it is made from: SHA-256 of the JSON of

@@ -22,6 +22,8 @@ func init() {
 	caddy.RegisterModule(RedisRegistry{})
 	caddy.RegisterModule(ControlRegistry{})
 	caddy.RegisterModule(StaticRegistry{})
+	caddy.RegisterModule(KeysOff{})
+	caddy.RegisterModule(StaticKeys{})
 	caddy.RegisterModule(ReverseTransport{})
 	httpcaddyfile.RegisterGlobalOption(name, parseGlobal)
 	httpcaddyfile.RegisterHandlerDirective(name, parseDirective)

@@ -30,6 +30,7 @@ func newRock(t *testing.T, data http.HandlerFunc) string {
 func clusterOf(rock, more string) string {
 	return fmt.Sprintf(`
 	e2b {
+		keys off
 		cluster default {
 			admin %[1]s
 			proxy %[1]s

@@ -131,6 +131,7 @@ func caddyfile(listen string, withTLS bool, dir string, d *deployment) string {
 		}
 	}
 	e2b {
+		keys off
 		` + registry + `
 		cluster demo {
 			admin http://` + d.admin + `

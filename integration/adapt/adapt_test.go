@@ -98,6 +98,8 @@ func TestTheAcceptedAreValid(t *testing.T) {
 	t.Setenv("REDIS_PASSWORD", "secret")
 	t.Setenv("SENTINEL_PASSWORD", "secret")
 	t.Setenv("ROCK_ADMIN", "http://rock-admin:8080")
+	t.Setenv("TOKEN_KEY", strings.Repeat("k", 32))
+	t.Setenv("AES_KEY", strings.Repeat("k", 43)+"=")
 	for _, g := range goldens(t, "accepted") {
 		t.Run(filepath.Base(g.path), func(t *testing.T) { validate(t, g.in) })
 	}
@@ -116,6 +118,7 @@ func TestTheExampleAdaptsAndIsValid(t *testing.T) {
 		t.Errorf("warning: %s", w)
 	}
 	t.Setenv("REDIS_PASSWORD", "secret")
+	t.Setenv("TOKEN_KEY", strings.Repeat("k", 32))
 	validate(t, string(example))
 }
 

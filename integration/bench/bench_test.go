@@ -36,6 +36,7 @@ func start(b *testing.B, transport harness.Transport) sides {
 	u := newUpstream(b)
 	g := harness.Start(b, fmt.Sprintf(`{
 	e2b {
+		keys off
 		registry static {
 			sandbox bench {
 				lifecycle first

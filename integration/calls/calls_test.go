@@ -27,6 +27,7 @@ func caddyfile(upstream, timeouts string) string {
 		}
 	}
 	e2b {
+		keys off
 		registry static {
 			sandbox sbx {
 				state running

@@ -59,6 +59,7 @@ func (d *deployment) caddyfile(global, e2b, site string) string {
 	return fmt.Sprintf(`{
 	%s
 	e2b {
+		keys off
 		%s
 		cluster sdk {
 			admin %s

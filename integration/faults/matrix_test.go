@@ -34,6 +34,7 @@ func openWith(t *testing.T, transport harness.Transport, with lines) (*cluster, 
 	g := harness.Start(t, fmt.Sprintf(`{
 	%s
 	e2b {
+		keys off
 		cache {
 			# The machine may be busy with the cells themselves.
 			lookup_timeout 10s

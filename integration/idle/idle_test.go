@@ -61,6 +61,7 @@ func gateway(t *testing.T, u *upstream, transport harness.Transport) *harness.Pr
 	t.Helper()
 	return harness.Binary(t, fmt.Sprintf(`{
 	e2b {
+		keys off
 		registry static {
 			sandbox idle {
 				lifecycle first

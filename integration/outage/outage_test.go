@@ -63,6 +63,7 @@ func open(t *testing.T, o options) *scene {
 	}
 	s.Gateway = harness.Start(t, fmt.Sprintf(`{
 	e2b {
+		keys off
 		registry redis {
 			address %s
 			%s

@@ -68,6 +68,7 @@ func TestEveryBadRecordHasItsAnswer(t *testing.T) {
 			s := &scene{redis: redistest.Start(t, redistest.Options{})}
 			s.Gateway = harness.Start(t, fmt.Sprintf(`{
 	e2b {
+		keys off
 		registry redis {
 			address %s
 		}

@@ -47,6 +47,7 @@ func startDeployment(t testing.TB, over transport, as profile) Deployment {
 	}
 	gateway := harness.Binary(t, fmt.Sprintf(`{
 	e2b {
+		keys off
 		cluster test {
 			admin %s
 			proxy %s
