@@ -66,6 +66,12 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 		c.fail(cause.Failure{Cause: cause.Internal})
 		return c.out
 	}
+	done, refusal := c.withinLimits(shown)
+	if refusal != nil {
+		c.fail(*refusal)
+		return c.out
+	}
+	defer done()
 	c.serve()
 	return c.out
 }
