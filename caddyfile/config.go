@@ -53,6 +53,12 @@ type Config struct {
 	// Cache tunes the memory of routes in front of the registries.
 	Cache *CacheConfig `json:"cache,omitempty"`
 
+	// RockAPI is who may use ROCK's own API, under /apis/envs/sandbox/v1/, through
+	// the gateway: "off" for nobody, "admin" for keys with the scope admin. It
+	// never opens the calls that reach past ROCK's own checks or hand out its
+	// credentials. Default: "off".
+	RockAPI string `json:"rock_api,omitempty"`
+
 	// CORS is whether the gateway lets web pages of every origin read its
 	// answers, and answers browsers that ask for it: "on" or "off". Pages never
 	// send cookies or the like along. Default: "on".

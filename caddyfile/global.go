@@ -22,6 +22,7 @@ import (
 //	    health  public|private
 //
 //	    cors              on|off
+//	    rock_api          off|admin
 //	    dial_timeout      <duration>
 //	    idle_timeout      <duration>
 //	    control_timeout   <duration>
@@ -60,6 +61,8 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "limits":
 			c.Limits, err = parseLimits(d)
 			return err
+		case "rock_api":
+			return choice(d, &c.RockAPI, "off", "admin")
 		case "keys":
 			keysAt = here(d)
 			c.KeysRaw, err = parseModule(d, KeysNamespace, "store")
@@ -92,7 +95,7 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "drain_timeout":
 			return duration(d, &c.DrainTimeout)
 		default:
-			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "cors", "limits", "dial_timeout", "idle_timeout",
+			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "cors", "limits", "rock_api", "dial_timeout", "idle_timeout",
 				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout")
 		}
 	}, "cluster")

@@ -27,6 +27,9 @@ type Options struct {
 	Upstream Upstream
 	// Access is who gets in. Nil: everybody.
 	Access *Access
+	// RockAPI is who may use ROCK's own API through the gateway. Without Access
+	// it is nobody. Default: RockAPIOff.
+	RockAPI RockAPI
 	// CORS says whether pages of other origins may read the answers.
 	// Default: CORSOn.
 	CORS CORS

@@ -61,6 +61,11 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, p
 		return refuse(w, r, out, cause.Failure{Cause: cause.Reserved, Path: r.URL.Path})
 	case g.isPreflight(r):
 		return g.servePreflight(w, r, planes, out)
+	case planes&Control != 0 && op.Plane == routing.NoPlane:
+		if out.Operation = g.nativeOperation(r); out.Operation.Plane != routing.NoPlane {
+			return g.serveNative(w, r, out)
+		}
+		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
 	case !planes.has(op.Plane):
 		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
 	case op.Plane == routing.ControlPlane:

@@ -64,6 +64,7 @@ func build(a *App) (_ *live, err error) {
 		Routes:          l.routes.cache,
 		Upstream:        client,
 		CORS:            corsOf(&a.Config),
+		RockAPI:         rockAPIOf(&a.Config),
 		Access:          l.access,
 		ControlTimeout:  time.Duration(a.ControlTimeout),
 		MaxControlBody:  a.MaxControlBody,
@@ -76,6 +77,13 @@ func build(a *App) (_ *live, err error) {
 	})
 	l.stay = departure.attend(l.gateway)
 	return l, nil
+}
+
+func rockAPIOf(c *e2bcaddyfile.Config) handlers.RockAPI {
+	if c.RockAPI == "admin" {
+		return handlers.RockAPIAdmin
+	}
+	return handlers.RockAPIOff
 }
 
 func corsOf(c *e2bcaddyfile.Config) handlers.CORS {
