@@ -123,8 +123,9 @@ func TestTheRuleOfAHeaderCostsNoAllocation(t *testing.T) {
 	names := []string{"X-Api-Key", "E2b-Sandbox-Id", "User-Agent", "X_user_id", "Proxy-Authorization", "X-Forwarded-For"}
 	if n := testing.AllocsPerRun(100, func() {
 		for _, name := range names {
-			Envd.PassageOf(name)
-			Forwarded(name)
+			if Envd.PassageOf(name) == Kept && Forwarded(name) {
+				t.Error(name)
+			}
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)
