@@ -58,6 +58,10 @@ func build(a *App) (_ *live, err error) {
 	if l.access, err = l.leaseAccess(a); err != nil {
 		return nil, err
 	}
+	limits, err := l.leaseLimits(a)
+	if err != nil {
+		return nil, err
+	}
 	l.members = clusters
 	l.gateway = handlers.New(handlers.Options{
 		Clusters:        clusters,
@@ -66,6 +70,8 @@ func build(a *App) (_ *live, err error) {
 		CORS:            corsOf(&a.Config),
 		RockAPI:         rockAPIOf(&a.Config),
 		Access:          l.access,
+		Limits:          limits,
+		MaxHeader:       maxHeader(a.Limits),
 		ControlTimeout:  time.Duration(a.ControlTimeout),
 		MaxControlBody:  a.MaxControlBody,
 		BufferBody:      a.BufferBody,

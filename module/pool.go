@@ -15,6 +15,7 @@ var (
 	roles      = caddy.NewUsagePool() // key -> *role
 	tables     = caddy.NewUsagePool() // key -> *routes
 	stores     = caddy.NewUsagePool() // key -> *keyStore
+	limiters   = caddy.NewUsagePool() // key -> *limiter
 )
 
 // key names a part by everything that it is made from: SHA-256 of the JSON of

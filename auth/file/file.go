@@ -80,6 +80,9 @@ func (s *Store) Lookup(ctx context.Context, digest auth.Digest) (*auth.Key, erro
 	return s.table.Load().Lookup(ctx, digest)
 }
 
+// Peek implements [auth.Peeker].
+func (s *Store) Peek(digest auth.Digest) *auth.Key { return s.table.Load().Peek(digest) }
+
 // state is what the last readings of the file were like.
 type state struct {
 	sum   [sha256.Size]byte // of the content, when problem is ""

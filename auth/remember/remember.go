@@ -132,6 +132,22 @@ func (s *Store) Lookup(ctx context.Context, digest auth.Digest) (*auth.Key, erro
 	return s.wait(ctx, shard, digest, &s.strange)
 }
 
+// Peek implements [auth.Peeker]: it returns the last answer however old it is,
+// and sees to it that there is a newer one soon.
+func (s *Store) Peek(digest auth.Digest) *auth.Key {
+	shard := s.shard(digest)
+	now := s.now()
+	if e := shard.keys.get(digest); e != nil {
+		a := e.answer.Load()
+		s.refresh(e, digest, now, a)
+		return a.key
+	}
+	if e := shard.void.get(digest); e == nil || now-e.answer.Load().askedAt >= MaxAge {
+		s.join(shard, digest, &s.known)
+	}
+	return nil
+}
+
 // refresh puts the question again when an answer in use grows old.
 func (s *Store) refresh(e *entry, digest auth.Digest, now time.Duration, a *answer) {
 	if now-a.askedAt < refreshAge {

@@ -50,6 +50,38 @@ func (c *Client) Hash(ctx context.Context, key string) (fields map[string]string
 	return fields, nil
 }
 
+// Publish sends a message to whoever listens on the channel now. An error holds
+// no password.
+func (c *Client) Publish(ctx context.Context, channel string, message []byte) error {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	err := onLiving(ctx, c.client, func() error { return c.client.Publish(ctx, channel, message).Err() })
+	if err != nil {
+		return redacted{c.secret.Replace(err.Error()), err}
+	}
+	return nil
+}
+
+// Listen calls heard with every message that is published on the channel from
+// now on, until ctx ends. What is published while there is no connection is
+// missed.
+func (c *Client) Listen(ctx context.Context, channel string, heard func(message string)) {
+	in := c.client.Subscribe(ctx, channel)
+	defer in.Close()
+	messages := in.Channel() // connects again by itself
+	for {
+		select {
+		case m, ok := <-messages:
+			if !ok {
+				return
+			}
+			heard(m.Payload)
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
 // onLiving asks once, on a connection that lives.
 func onLiving(ctx context.Context, client goredis.UniversalClient, ask func() error) (err error) {
 	for range staleConnections {

@@ -10,11 +10,10 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
+	"io"
 	"log/slog"
 	"sync"
 	"time"
-
-	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/caddy-e2b/gateway/auth/limit"
 )
@@ -29,9 +28,20 @@ const interval = 200 * time.Millisecond
 // maxMessage bounds what is read of another gateway, in bytes.
 const maxMessage = 8 << 20
 
+// Redis is a server that messages go through.
+type Redis interface {
+	// Publish sends a message to those who listen on the channel now. It
+	// returns soon, whatever the server does.
+	Publish(ctx context.Context, channel string, message []byte) error
+	// Listen calls heard with each message until ctx ends, and connects again
+	// when a connection is lost.
+	Listen(ctx context.Context, channel string, heard func(message string))
+	io.Closer
+}
+
 // Share keeps a Limiter in touch with those of other gateways.
 type Share struct {
-	client  goredis.UniversalClient
+	redis   Redis
 	limiter *limit.Limiter
 	log     *slog.Logger
 	name    string
@@ -39,11 +49,11 @@ type Share struct {
 	done    sync.WaitGroup
 }
 
-// Start begins to share. The caller owns the client and calls Close first.
-func Start(client goredis.UniversalClient, limiter *limit.Limiter, log *slog.Logger) *Share {
+// Start begins to share. Close closes the Redis, too.
+func Start(redis Redis, limiter *limit.Limiter, log *slog.Logger) *Share {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Share{client: client, limiter: limiter, log: log, name: rand.Text(), cancel: cancel}
-	s.done.Go(func() { s.listen(ctx) })
+	s := &Share{redis: redis, limiter: limiter, log: log, name: rand.Text(), cancel: cancel}
+	s.done.Go(func() { redis.Listen(ctx, Channel, s.heard) })
 	s.done.Go(func() { s.tell(ctx) })
 	return s
 }
@@ -52,29 +62,12 @@ func Start(client goredis.UniversalClient, limiter *limit.Limiter, log *slog.Log
 func (s *Share) Close() error {
 	s.cancel()
 	s.done.Wait()
-	return nil
+	return s.redis.Close()
 }
 
-func (s *Share) listen(ctx context.Context) {
-	in := s.client.Subscribe(ctx, Channel)
-	defer in.Close()
-	messages := in.Channel() // reconnects by itself
-	for {
-		select {
-		case m, ok := <-messages:
-			if !ok {
-				return
-			}
-			s.heard([]byte(m.Payload))
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
-func (s *Share) heard(message []byte) {
+func (s *Share) heard(message string) {
 	var usage limit.Usage
-	if len(message) > maxMessage || json.Unmarshal(message, &usage) != nil || usage.Gateway == s.name {
+	if len(message) > maxMessage || json.Unmarshal([]byte(message), &usage) != nil || usage.Gateway == s.name {
 		return
 	}
 	s.limiter.Heard(usage)
@@ -98,9 +91,7 @@ func (s *Share) tell(ctx context.Context) {
 		quiet = usage.Quiet()
 		message, err := json.Marshal(usage)
 		if err == nil {
-			call, cancel := context.WithTimeout(ctx, 5*interval)
-			err = s.client.Publish(call, Channel, message).Err()
-			cancel()
+			err = s.redis.Publish(ctx, Channel, message)
 		}
 		if failed := err != nil && ctx.Err() == nil; failed != failing {
 			failing = failed

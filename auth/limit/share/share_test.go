@@ -6,11 +6,10 @@ import (
 	"testing"
 	"time"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/auth/limit"
 	"github.com/caddy-e2b/gateway/integration/redistest"
+	"github.com/caddy-e2b/gateway/routing/redis"
 )
 
 // Field report G: a limit holds across gateways, and Redis going away takes
@@ -19,10 +18,13 @@ func TestTwoGatewaysShareALimitThroughRedis(t *testing.T) {
 	server := redistest.Start(t, redistest.Options{})
 	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
 	gateway := func() *limit.Limiter {
-		client := goredis.NewClient(&goredis.Options{Addr: server.Addr})
+		client, err := redis.NewClient(redis.Config{Addresses: []string{server.Addr}})
+		if err != nil {
+			t.Fatal(err)
+		}
 		l := limit.New(auth.Limits{Streams: 3}, auth.Limits{})
 		s := Start(client, l, quiet)
-		t.Cleanup(func() { s.Close(); client.Close() })
+		t.Cleanup(func() { s.Close() })
 		return l
 	}
 	a, b := gateway(), gateway()
@@ -70,7 +72,7 @@ func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
 	l := limit.New(auth.Limits{Streams: 1, Requests: 1}, auth.Limits{})
 	s := &Share{limiter: l, name: "me"}
 	for _, message := range []string{"", "null", "[]", "{", `{"gateway":"me","keys":{"x":{"s":5}}}`, `{"gateway":"a","keys":{"x":{"s":-5,"r":-1,"re":9223372036854775807,"c":9223372036854775807,"ce":-7}}}`} {
-		s.heard([]byte(message))
+		s.heard(message)
 	}
 	if _, r := l.Open(limit.Who{Subject: "x"}); r != nil {
 		t.Errorf("%+v", r)
@@ -81,8 +83,8 @@ func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
 }
 
 func FuzzHeard(f *testing.F) {
-	f.Add([]byte(`{"gateway":"a","keys":{"x":{"r":1,"re":1000,"s":2}},"sandboxes":{"y":{"c":1,"ce":5}}}`))
-	f.Fuzz(func(t *testing.T, message []byte) {
+	f.Add(string(`{"gateway":"a","keys":{"x":{"r":1,"re":1000,"s":2}},"sandboxes":{"y":{"c":1,"ce":5}}}`))
+	f.Fuzz(func(t *testing.T, message string) {
 		l := limit.New(auth.Limits{Streams: 1, Requests: 1000}, auth.Limits{})
 		s := &Share{limiter: l, name: "me"}
 		s.heard(message)

@@ -1,0 +1,96 @@
+package module
+
+import (
+	"io"
+	"log/slog"
+
+	"github.com/caddy-e2b/gateway/auth"
+	"github.com/caddy-e2b/gateway/auth/limit"
+	"github.com/caddy-e2b/gateway/auth/limit/share"
+	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
+	"github.com/caddy-e2b/gateway/routing/redis"
+)
+
+// limiter is a Limiter that configs share.
+type limiter struct {
+	*limit.Limiter
+	share io.Closer // nil: it counts for itself
+}
+
+// Destruct ends the sharing.
+func (l *limiter) Destruct() error {
+	if l.share == nil {
+		return nil
+	}
+	return l.share.Close()
+}
+
+// leaseLimits makes what holds callers to their limits, nil when there are none.
+// What has been counted is kept over a reload that leaves the limits alone.
+//
+// Without limits in the config there may still be keys with limits of their own.
+func (l *live) leaseLimits(a *App) (*limit.Limiter, error) {
+	if a.Limits == nil && a.keys == nil {
+		return nil, nil
+	}
+	var perKey, perSandbox auth.Limits
+	if c := a.Limits; c != nil {
+		if c.Key != nil {
+			perKey = *c.Key
+		}
+		if c.Sandbox != nil {
+			perSandbox = *c.Sandbox
+		}
+	}
+	connection := a.redisOfLimits()
+	options := []any{"limits", perKey, perSandbox, connection}
+	if connection != nil {
+		files, err := tlsFiles(connection.TLS)
+		if err != nil {
+			return nil, err
+		}
+		options = append(options, files)
+	}
+	k, err := key(options...)
+	if err != nil {
+		return nil, err
+	}
+	made, err := lease(&l.parts, limiters, k, func() (*limiter, error) {
+		made := &limiter{Limiter: limit.New(perKey, perSandbox)}
+		if connection == nil {
+			return made, nil
+		}
+		client, err := redis.NewClient(redisConfig(connection))
+		if err != nil {
+			return nil, err
+		}
+		made.share = share.Start(client, made.Limiter, slog.New(outlivingLog{}))
+		return made, nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return made.Limiter, nil
+}
+
+// redisOfLimits is the Redis that gateways share their counters through: that of
+// the keys, else that of the first cluster, nil if neither has one.
+func (a *App) redisOfLimits() *e2bcaddyfile.RedisConnection {
+	if keys, ok := a.keys.(*RedisKeys); ok {
+		return &keys.RedisConnection
+	}
+	for _, registry := range a.registries {
+		if r, ok := registry.(*RedisRegistry); ok {
+			return &r.RedisConnection
+		}
+	}
+	return nil
+}
+
+// maxHeader is the limit of Options.MaxHeader.
+func maxHeader(c *e2bcaddyfile.LimitsConfig) int {
+	if c == nil {
+		return 0
+	}
+	return int(c.Headers)
+}
