@@ -116,10 +116,15 @@ func (c *Config) checkAccess() error {
 	case !slices.Contains([]string{"", "public", "private"}, c.Health):
 		return fmt.Errorf("health is public or private, not %q", c.Health)
 	}
+	if !slices.Contains([]string{"", "off", "admin"}, c.RockAPI) {
+		return fmt.Errorf("rock_api is off or admin, not %q", c.RockAPI)
+	}
 	off := moduleIn(c.KeysRaw, "store") == noKeys
 	switch {
 	case off && (c.Tokens != nil || c.Unowned != "" || c.Health != ""):
 		return fmt.Errorf("%w off lets everybody in: tokens, unowned and health are for gateways with keys", errAccess)
+	case off && c.RockAPI == "admin":
+		return fmt.Errorf("%w off knows no admins: rock_api admin is for gateways with keys", errAccess)
 	case off:
 		return nil
 	case c.Tokens == nil:

@@ -37,6 +37,9 @@ func (c *Config) Check() error {
 			return err
 		}
 	}
+	if !slices.Contains([]string{"", "on", "off"}, c.CORS) {
+		return fmt.Errorf("cors is on or off, not %q", c.CORS)
+	}
 	for _, n := range []int64{c.MaxHeldEnvelope, c.BufferBody, c.MaxControlBody} {
 		if n < 0 {
 			return errors.New("max_held_envelope, buffer_body and max_control_body must not be negative")
@@ -46,6 +49,9 @@ func (c *Config) Check() error {
 		if d < 0 {
 			return errors.New("dial_timeout, idle_timeout, control_timeout, default_lifetime and drain_timeout must not be negative")
 		}
+	}
+	if err := c.Limits.check(); err != nil {
+		return err
 	}
 	if err := c.checkRegistries(); err != nil {
 		return err
@@ -114,6 +120,8 @@ func (c *ClusterConfig) check() error {
 		return problem("allow is for mode direct: in mode rock no sandbox is dialled")
 	case c.Mode != "direct" && c.UnmappedPorts != "":
 		return problem("unmapped_ports is for mode direct: in mode rock no sandbox is dialled")
+	case c.Mode != "direct" && len(c.Ports) > 0:
+		return problem("ports is for mode direct: in mode rock only envd can be reached")
 	}
 	for _, address := range slices.Concat(c.Admin, c.Proxy) {
 		if hasPlaceholder(address) {
@@ -129,6 +137,14 @@ func (c *ClusterConfig) check() error {
 		}
 		if err := checkNetwork(network); err != nil {
 			return problem("allow: %w", err)
+		}
+	}
+	for _, ports := range c.Ports {
+		if hasPlaceholder(ports) {
+			continue
+		}
+		if err := checkPorts(ports); err != nil {
+			return problem("ports: %w", err)
 		}
 	}
 	if c.AESKey != "" && !hasPlaceholder(c.AESKey) {
@@ -171,10 +187,18 @@ func checkNetwork(network string) error {
 	if err != nil {
 		return fmt.Errorf("%q is not a network in CIDR notation such as 10.0.0.0/8", network)
 	}
+	if p.Addr().Is4In6() {
+		return fmt.Errorf("%q: write IPv4 networks as such", network)
+	}
 	if p.Masked() != p {
 		return fmt.Errorf("%q has bits set beyond its length; the network is %s", network, p.Masked())
 	}
 	return nil
+}
+
+func checkPorts(ports string) error {
+	_, err := routing.ParsePortRange(ports)
+	return err
 }
 
 // planeNames are the values of [HandlerConfig.Plane].

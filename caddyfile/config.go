@@ -47,8 +47,22 @@ type Config struct {
 	// Default: "public".
 	Health string `json:"health,omitempty"`
 
+	// Limits is how much one key, and what is done with one sandbox, may take.
+	Limits *LimitsConfig `json:"limits,omitempty"`
+
 	// Cache tunes the memory of routes in front of the registries.
 	Cache *CacheConfig `json:"cache,omitempty"`
+
+	// RockAPI is who may use ROCK's own API, under /apis/envs/sandbox/v1/, through
+	// the gateway: "off" for nobody, "admin" for keys with the scope admin. It
+	// never opens the calls that reach past ROCK's own checks or hand out its
+	// credentials. Default: "off".
+	RockAPI string `json:"rock_api,omitempty"`
+
+	// CORS is whether the gateway lets web pages of every origin read its
+	// answers, and answers browsers that ask for it: "on" or "off". Pages never
+	// send cookies or the like along. Default: "on".
+	CORS string `json:"cors,omitempty"`
 
 	// DialTimeout bounds the making of one connection to ROCK or to a
 	// sandbox, TLS handshake included. Default: 3s.
@@ -128,7 +142,10 @@ type ClusterConfig struct {
 
 	// Allow are the networks, in CIDR notation, in which sandboxes may be
 	// dialled. Required in mode "direct", an error in mode "rock", which
-	// dials no sandbox.
+	// dials no sandbox. A wide network does not open what no sandbox should
+	// have: loopback, link-local, metadata and multicast addresses need an
+	// entry inside their own network (127.0.0.0/8), addresses of the gateway's
+	// own machine one each (/32 or /128).
 	Allow []string `json:"allow,omitempty"`
 
 	// UnmappedPorts is what becomes of a port that the sandbox's record does
@@ -136,6 +153,11 @@ type ClusterConfig struct {
 	// is right where every sandbox has an address of its own (pods) and wrong
 	// where they share one. Default: "refuse".
 	UnmappedPorts string `json:"unmapped_ports,omitempty"`
+
+	// Ports are the ports of sandboxes that may be reached in mode "direct":
+	// numbers and ranges such as "8080" and "8000-8999". Envd's, 49983, always
+	// may, 22 and 22555 never. Default: all but those two.
+	Ports []string `json:"ports,omitempty"`
 
 	// RegistryRaw is where this cluster's routes are looked up. Default: the
 	// registry of the app.

@@ -13,6 +13,7 @@ import (
 //	    cluster <name> { … }             # at least one, see parseCluster
 //	    registry control|redis|static|…  [{ … }]
 //	    cache { … }                      # see parseCache
+//	    limits { … }                     # see parseLimits
 //
 //	    keys off|static|…  [{ … }]       # required
 //	    tokens passthrough               # required with keys, but not with keys off
@@ -20,6 +21,8 @@ import (
 //	    unowned deny|allow
 //	    health  public|private
 //
+//	    cors              on|off
+//	    rock_api          off|admin
 //	    dial_timeout      <duration>
 //	    idle_timeout      <duration>
 //	    control_timeout   <duration>
@@ -53,6 +56,13 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "cache":
 			c.Cache, err = parseCache(d)
 			return err
+		case "cors":
+			return choice(d, &c.CORS, "on", "off")
+		case "limits":
+			c.Limits, err = parseLimits(d)
+			return err
+		case "rock_api":
+			return choice(d, &c.RockAPI, "off", "admin")
 		case "keys":
 			keysAt = here(d)
 			c.KeysRaw, err = parseModule(d, KeysNamespace, "store")
@@ -85,7 +95,7 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "drain_timeout":
 			return duration(d, &c.DrainTimeout)
 		default:
-			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "dial_timeout", "idle_timeout",
+			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "cors", "limits", "rock_api", "dial_timeout", "idle_timeout",
 				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout")
 		}
 	}, "cluster")
@@ -113,6 +123,7 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 //	    mode           rock|direct
 //	    allow          <cidr>…           # mode direct: required
 //	    unmapped_ports refuse|dial       # mode direct
+//	    ports          <port>|<from>-<to>…  # mode direct
 //	    registry       control|redis|static|… [{ … }]
 //	    aes_key        <secret>          # a placeholder
 //	    tls { … }                        # see parseTLS
@@ -141,6 +152,8 @@ func (c *Config) parseCluster(d *caddyfile.Dispenser) error {
 			return words(d, &cluster.Allow, checkNetwork)
 		case "unmapped_ports":
 			return choice(d, &cluster.UnmappedPorts, "refuse", "dial")
+		case "ports":
+			return words(d, &cluster.Ports, checkPorts)
 		case "registry":
 			cluster.RegistryRaw, err = parseModule(d, RegistryNamespace, "backend")
 			return err
@@ -150,7 +163,7 @@ func (c *Config) parseCluster(d *caddyfile.Dispenser) error {
 			cluster.TLS, err = parseTLS(d)
 			return err
 		default:
-			return unknown(d, option, "admin", "proxy", "mode", "allow", "unmapped_ports", "registry", "aes_key", "tls")
+			return unknown(d, option, "admin", "proxy", "mode", "allow", "unmapped_ports", "ports", "registry", "aes_key", "tls")
 		}
 	})
 	if err != nil {

@@ -29,7 +29,8 @@ func (r *RedisConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the backend's name
 	at := here(d)
 	if d.NextArg() {
-		return d.Errf("registry redis takes no argument, but %q follows", d.Val())
+		// Not quoted: it may be a redis:// URL with a password.
+		return d.Err("registry redis takes no argument, its options are given in a block: registry redis { address <host:port> }")
 	}
 	err := eachOption(d, func(option string) error {
 		switch option {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 )
@@ -114,6 +115,9 @@ func (c *RedisConnection) check() error {
 }
 
 func checkAddress(address string) error {
+	if strings.Contains(address, "@") {
+		return errors.New("an address is host:port; username and password are options of their own") // not quoted: it has both
+	}
 	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
 		return fmt.Errorf("%q is not host:port", address)
 	}

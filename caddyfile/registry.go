@@ -88,4 +88,7 @@ type StaticSandbox struct {
 	// Lifecycle names this life of the sandbox: connections are never shared
 	// between two of them. Default: made from Host and Ports.
 	Lifecycle string `json:"lifecycle,omitempty"`
+	// Owner is the subject of the API keys whose sandbox it is. Default:
+	// nobody's known.
+	Owner string `json:"owner,omitempty"`
 }

@@ -6,6 +6,7 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
+	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
@@ -38,7 +39,7 @@ func unbuffered(h http.Header) { h.Set("X-Accel-Buffering", "no") }
 // waiting for them to know that its command has started.
 func (c *dataCall) writeHead(resp *http.Response) {
 	h := c.w.Header()
-	answerHeaders(h, resp)
+	c.answerHeaders(h, resp)
 	c.closeIfUnread()
 	if c.proto == protocol.ConnectStream {
 		// Newer SDKs compare the whole value.
@@ -52,6 +53,14 @@ func (c *dataCall) writeHead(resp *http.Response) {
 	if resp.ContentLength != 0 {
 		_ = c.control.Flush()
 	}
+}
+
+// answerHeaders copies the headers of the sandbox's answer to the client.
+func (c *dataCall) answerHeaders(h http.Header, resp *http.Response) {
+	if c.nextHop() == auth.App {
+		leaveToApp(h)
+	}
+	answerHeaders(h, resp)
 }
 
 // copyBody relays a body that has no room for a failure: if it is cut here, it

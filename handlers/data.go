@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
@@ -42,11 +43,16 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: err.Error()})
 	}
 	out.SandboxID = target.SandboxID
-	route, source, err := g.opt.Routes.Lookup(r.Context(), target.SandboxID)
-	out.Lookup = source
-	if c := causeOfLookup(r.Context(), route, err); c != cause.OK {
+	shown, f, err := g.opt.Access.examine(r, out.Operation, target)
+	if f.Cause != cause.OK {
 		out.Err = err
-		return refuse(w, r, out, cause.Failure{Cause: c, SandboxID: target.SandboxID})
+		return refuse(w, r, out, f)
+	}
+	route, source, f, err := g.lookup(r.Context(), shown, target.SandboxID)
+	out.Lookup = source
+	if f.Cause != cause.OK {
+		out.Err = err
+		return refuse(w, r, out, f)
 	}
 	c := &dataCall{
 		g: g, r: r,
@@ -60,6 +66,12 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 		c.fail(cause.Failure{Cause: cause.Internal})
 		return c.out
 	}
+	done, refusal := c.withinLimits(shown)
+	if refusal != nil {
+		c.fail(*refusal)
+		return c.out
+	}
+	defer done()
 	c.serve()
 	return c.out
 }
@@ -182,15 +194,24 @@ func (c *dataCall) hops() ([]hop, *cause.Failure) {
 	return hops, nil
 }
 
+// nextHop is whom the call is sent on to.
+func (c *dataCall) nextHop() auth.Hop {
+	if c.target.Port == routing.EnvdPort {
+		return auth.Envd
+	}
+	return auth.App
+}
+
 // request makes the request that is sent on. done must be called when the
 // answer has been relayed.
 func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	c.ctx, c.cancel = ctx, cancel
-	req = outbound(ctx, c.r, routing.DataPlane)
+	req = outbound(ctx, c.r, c.nextHop())
 	// Set, not copied: Connection could have named it.
 	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
 	req.Header[routing.HeaderSandboxPort] = c.r.Header[routing.HeaderSandboxPort]
+	c.withhold(req)
 	if websocket.Requested(c.r) {
 		websocket.Mark(req.Header)
 	}

@@ -16,7 +16,6 @@ import (
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
-	"github.com/caddy-e2b/gateway/routing"
 )
 
 // hopByHop are the headers that end at each hop (RFC 9110 section 7.6.1, and
@@ -35,7 +34,7 @@ var hopByHop = map[string]bool{
 	"Proxy": true,
 }
 
-// endToEnd copies the headers of src that go on to the next hop into dst,
+// endToEnd copies the headers of an answer that go on to the client into dst,
 // replacing what dst has under the same name, so that Date and Server are not
 // doubled.
 func endToEnd(dst, src http.Header) {
@@ -48,12 +47,35 @@ func endToEnd(dst, src http.Header) {
 	}
 }
 
+// forward copies the headers of a request that may go on to the next hop. What
+// the gateway sets itself is set afterwards, so Connection cannot take it away.
+func forward(dst, src http.Header, hop auth.Hop) {
+	named := connectionNames(src)
+	for name, values := range src {
+		switch hop.PassageOf(name) {
+		case auth.Dropped:
+			continue
+		case auth.Passes:
+			if named[name] {
+				continue
+			}
+		}
+		dst[name] = values
+	}
+	if hop == auth.Envd {
+		auth.OnlyBasic(dst)
+	}
+}
+
 // answerHeaders copies the headers of an answer to the client. Location names
 // hosts inside the deployment, and Retry-After promises what only an integer
 // and only these statuses may: that nothing was done.
 func answerHeaders(dst http.Header, resp *http.Response) {
 	endToEnd(dst, resp.Header)
 	delete(dst, "Location")
+	if origins := dst[allowOrigin]; len(origins) > 1 {
+		dst[allowOrigin] = origins[:1] // browsers refuse an answer with two
+	}
 	if after := dst.Get("Retry-After"); after != "" {
 		_, err := strconv.ParseUint(after, 10, 31)
 		if err != nil || resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode != http.StatusServiceUnavailable {
@@ -67,7 +89,10 @@ func connectionNames(h http.Header) map[string]bool {
 	var named map[string]bool
 	for _, line := range h["Connection"] {
 		for token := range strings.SplitSeq(line, ",") {
-			if token = textproto.TrimString(token); token != "" {
+			switch token = textproto.TrimString(token); {
+			case token == "", strings.EqualFold(token, "keep-alive"), strings.EqualFold(token, "close"), strings.EqualFold(token, "upgrade"):
+				// What nearly every Connection says, of headers that end here anyway.
+			default:
 				if named == nil {
 					named = map[string]bool{}
 				}
@@ -78,22 +103,28 @@ func connectionNames(h http.Header) map[string]bool {
 	return named
 }
 
+// controlHop is whom a control-plane call is sent on to.
+func (g *Gateway) controlHop() auth.Hop {
+	if g.opt.Access == nil {
+		return auth.OpenControl
+	}
+	return auth.Control
+}
+
 // outbound makes the request that is sent on for r. The path, the query and the
 // Host stay as they came, to the byte. The body must be set by the caller.
-func outbound(ctx context.Context, r *http.Request, plane routing.Plane) *http.Request {
+func outbound(ctx context.Context, r *http.Request, hop auth.Hop) *http.Request {
 	out := (&http.Request{
 		Method:     r.Method,
 		URL:        exactURL(r),
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
-		Header:     make(http.Header, len(r.Header)+1),
+		Header:     make(http.Header, len(r.Header)+4),
 		Host:       r.Host,
 	}).WithContext(ctx)
-	endToEnd(out.Header, r.Header)
-	if plane == routing.DataPlane {
-		auth.StripControlCredentials(out.Header)
-	}
+	forward(out.Header, r.Header, hop)
+	setForwarded(out.Header, r)
 	if _, ok := out.Header["User-Agent"]; !ok {
 		// net/http would put its own name here.
 		out.Header["User-Agent"] = []string{""}

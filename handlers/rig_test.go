@@ -103,7 +103,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	}
 	g.gateway = New(opt)
 	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out := g.gateway.Serve(w, r, Both)
+		out := g.gateway.Serve(w, r, Both, Stranger)
 		g.outcomes <- out
 		if out.Abort {
 			panic(http.ErrAbortHandler)

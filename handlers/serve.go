@@ -31,9 +31,9 @@ func (p Planes) has(plane routing.Plane) bool {
 	}
 }
 
-// ServeHTTP serves both planes.
+// ServeHTTP serves both planes to peers of which nothing is known.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if out := g.Serve(w, r, Both); out.Abort {
+	if out := g.Serve(w, r, Both, Stranger); out.Abort {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -42,19 +42,30 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // 404 in E2B's shape. When Outcome.Abort is set the caller must end with
 // panic(http.ErrAbortHandler), after it has logged what it wants to log: the
 // answer was cut and only a broken transport can tell the client.
-func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes) Outcome {
+func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer) Outcome {
+	peer.meet(r)
 	op := routing.Classify(r.Method, r.URL.Path)
 	out := Outcome{Operation: op}
 	welcome := g.calls.enter()
 	defer g.calls.leave()
+	g.allowPages(w, r)
 	switch {
 	case !welcome:
 		closeConnection(w, r)
 		return refuse(w, r, out, cause.Failure{Cause: cause.Drain})
 	case !sendable(r):
 		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: "The request line is not valid"})
+	case g.opt.MaxHeader > 0 && headerSize(r) > g.opt.MaxHeader:
+		return refuse(w, r, out, cause.Failure{Cause: cause.HeaderTooLarge})
 	case planes&Data != 0 && routing.Reserved(r.URL.Path):
 		return refuse(w, r, out, cause.Failure{Cause: cause.Reserved, Path: r.URL.Path})
+	case g.isPreflight(r):
+		return g.servePreflight(w, r, planes, out)
+	case planes&Control != 0 && op.Plane == routing.NoPlane:
+		if out.Operation = g.nativeOperation(r); out.Operation.Plane != routing.NoPlane {
+			return g.serveNative(w, r, out)
+		}
+		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
 	case !planes.has(op.Plane):
 		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
 	case op.Plane == routing.ControlPlane:

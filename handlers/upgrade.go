@@ -28,7 +28,7 @@ func (c *dataCall) tunnel(resp *http.Response) {
 	c.register()
 	c.dog.stop() // a socket may be silent
 	h := c.w.Header()
-	answerHeaders(h, resp)
+	c.answerHeaders(h, resp)
 	websocket.Mark(h)
 	c.answered = true
 	c.w.WriteHeader(http.StatusSwitchingProtocols)

@@ -70,6 +70,7 @@ func expandConfig(c *e2bcaddyfile.Config) error {
 		e.list("admin", cluster.Admin)
 		e.list("proxy", cluster.Proxy)
 		e.list("allow", cluster.Allow)
+		e.list("ports", cluster.Ports)
 		e.secrets("aes_key", &cluster.AESKey)
 		e.tls(cluster.TLS)
 		if e.err != nil {

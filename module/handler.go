@@ -46,6 +46,9 @@ type Handler struct {
 	// accessLog says that the server has an access log, which is the only
 	// reader of its fields.
 	accessLog bool
+	// unlogged keeps requests out of the access log, because credentials would
+	// be in it.
+	unlogged bool
 }
 
 // CaddyModule returns the Caddy module information.
@@ -71,6 +74,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		h.accessLog = server.Logs != nil
+		if !redactServer(server) && h.accessLog {
+			h.unlogged = true
+			h.logger.Warn("credentials cannot be taken out of the access log of this version of Caddy: it will have no line about "+
+				"requests that e2b serves", zap.String("server", server.Name()))
+		}
 		if server.IdleTimeout == 0 {
 			server.IdleTimeout = caddy.Duration(idleTimeout)
 		}
@@ -94,6 +102,9 @@ func (h *Handler) Validate() error { return h.Check() }
 // to the client in the protocol of the call, and Caddy's error routes know none
 // of those.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	if h.unlogged {
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	}
 	live, err := h.shared.acquire()
 	if err != nil {
 		// Only a request that comes after its config was replaced can get
@@ -113,12 +124,21 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		// be a GOAWAY.
 		w.Header().Set("Connection", "close")
 	}
-	out := live.gateway.Serve(w, r, h.planes)
+	out := live.gateway.Serve(w, r, h.planes, peerOf(r))
 	h.record(r, &out)
 	if out.Abort {
 		panic(http.ErrAbortHandler)
 	}
 	return nil
+}
+
+// peerOf tells a proxy of the operator's (servers { trusted_proxies … }) from
+// everybody else.
+func peerOf(r *http.Request) handlers.Peer {
+	if trusted, _ := caddyhttp.GetVar(r.Context(), caddyhttp.TrustedProxyVarKey).(bool); trusted {
+		return handlers.TrustedProxy
+	}
+	return handlers.Stranger
 }
 
 // silence is longer than any call of the data plane lives. It is not zero

@@ -63,6 +63,8 @@ func build(a *App) (_ *live, err error) {
 		Clusters:        clusters,
 		Routes:          l.routes.cache,
 		Upstream:        client,
+		CORS:            corsOf(&a.Config),
+		RockAPI:         rockAPIOf(&a.Config),
 		Access:          l.access,
 		ControlTimeout:  time.Duration(a.ControlTimeout),
 		MaxControlBody:  a.MaxControlBody,
@@ -75,6 +77,20 @@ func build(a *App) (_ *live, err error) {
 	})
 	l.stay = departure.attend(l.gateway)
 	return l, nil
+}
+
+func rockAPIOf(c *e2bcaddyfile.Config) handlers.RockAPI {
+	if c.RockAPI == "admin" {
+		return handlers.RockAPIAdmin
+	}
+	return handlers.RockAPIOff
+}
+
+func corsOf(c *e2bcaddyfile.Config) handlers.CORS {
+	if c.CORS == "off" {
+		return handlers.CORSOff
+	}
+	return handlers.CORSOn
 }
 
 // clusters makes the clusters and names their admin roles for [key].
@@ -105,6 +121,13 @@ func (l *live) clusters(configs []*e2bcaddyfile.ClusterConfig) (clusters []*rout
 			}
 			cluster.AllowedHosts = append(cluster.AllowedHosts, p)
 		}
+		for _, ports := range c.Ports {
+			r, err := routing.ParsePortRange(ports)
+			if err != nil {
+				return nil, nil, fmt.Errorf("cluster %q: ports: %w", c.Name, err)
+			}
+			cluster.Ports = append(cluster.Ports, r)
+		}
 		clusters = append(clusters, cluster)
 		adminIDs = append(adminIDs, id)
 	}
@@ -116,7 +139,7 @@ func (l *live) clusters(configs []*e2bcaddyfile.ClusterConfig) (clusters []*rout
 func (l *live) leaseRoutes(a *App, client handlers.Upstream, clientIDs []string, clusters []*routing.Cluster, adminIDs []string) (*routes, error) {
 	options := []any{"routes", a.Cache}
 	for i, registry := range a.registries {
-		options = append(options, clusters[i].Name, registry.CaddyModule().ID, registry)
+		options = append(options, clusters[i].Name, registry.CaddyModule().ID, registry, a.Clusters[i].AESKey)
 		if _, ok := registry.(standalone); !ok {
 			options = append(options, clientIDs, adminIDs[i])
 		}
@@ -162,10 +185,15 @@ func makeRegistries(a *App, uses *leases) (members []routing.Member, err error) 
 		if err != nil {
 			return members, err
 		}
+		keyOf, err := rockKeys(c.AESKey)
+		if err != nil {
+			return members, fmt.Errorf("cluster %q: %w", c.Name, err)
+		}
 		registry, err := module.Registry(Environment{
 			Cluster:  c.Name,
 			Admin:    admin.Balancer,
 			Upstream: client,
+			KeyOf:    keyOf,
 			Logger:   slog.New(outlivingLog{}).With("cluster", c.Name),
 		})
 		if err != nil {

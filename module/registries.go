@@ -49,6 +49,7 @@ func (r *RedisRegistry) Registry(env Environment) (routing.Registry, error) {
 	}
 	config.Watch = r.Watch
 	config.Evicted = control.New(handlers.RoleClient{Role: env.Admin, Upstream: env.Upstream}.Get).Lookup
+	config.KeyOf = env.KeyOf
 	config.Logger = env.Logger
 	return redis.New(config)
 }

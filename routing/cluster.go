@@ -27,8 +27,17 @@ type Cluster struct {
 	Proxy *Balancer
 	Mode  Mode
 	// AllowedHosts are the networks in which sandboxes may be dialled in mode
-	// direct. An address outside them is never dialled.
+	// direct. An address outside them is never dialled. Loopback, link-local,
+	// multicast and other special addresses need an entry inside their own
+	// network, an address of the gateway's own machine one of its own (/32 or
+	// /128).
 	AllowedHosts []netip.Prefix
+	// Own reports an address of the gateway's own. Default: those of the
+	// machine's interfaces.
+	Own func(netip.Addr) bool
+	// Ports are the ports of sandboxes that may be reached, beside envd's.
+	// Default: all. 22 and ROCK's agent's are never reached.
+	Ports []PortRange
 	// DialUnmapped lets mode direct dial a port that the record does not map,
 	// as is right for pods. Where sandboxes share a host it would reach
 	// whatever else listens there, so it is off by default.
@@ -51,8 +60,11 @@ func (c *Cluster) DirectAddress(r *Route, port uint16) (string, error) {
 	if !r.Host.IsValid() {
 		return "", fmt.Errorf("%w: %s", ErrNoAddress, r.Problem)
 	}
-	if !c.allowed(r.Host) {
-		return "", fmt.Errorf("%w: it is outside the allowed networks", ErrNoAddress)
+	if why := c.refusal(r.Host); why != "" {
+		return "", fmt.Errorf("%w: %s: %s", ErrNoAddress, r.Host, why)
+	}
+	if !c.exposes(port) {
+		return "", ErrPortNotExposed
 	}
 	mapped, ok := r.Ports[port]
 	if !ok {
@@ -61,15 +73,8 @@ func (c *Cluster) DirectAddress(r *Route, port uint16) (string, error) {
 		}
 		mapped = port
 	}
-	return net.JoinHostPort(r.Host.String(), strconv.Itoa(int(mapped))), nil
-}
-
-func (c *Cluster) allowed(host netip.Addr) bool {
-	host = host.Unmap()
-	for _, p := range c.AllowedHosts {
-		if p.Contains(host) {
-			return true
-		}
+	if forbidden(mapped) {
+		return "", fmt.Errorf("%w: the record maps it to %d", ErrPortNotExposed, mapped)
 	}
-	return false
+	return net.JoinHostPort(r.Host.String(), strconv.Itoa(int(mapped))), nil
 }

@@ -56,6 +56,9 @@ func ParseTarget(h http.Header) (Target, error) {
 	if !ok {
 		return Target{}, ErrInvalidSandboxPort
 	}
+	if forbidden(port) {
+		return Target{}, ErrForbiddenPort
+	}
 	return Target{SandboxID: ids[0], Port: port}, nil
 }
 

@@ -37,6 +37,8 @@ func TestParseTarget(t *testing.T) {
 		"port zero":        {header(HeaderSandboxPort, "0"), ErrInvalidSandboxPort}, // Field report E08
 		"port too large":   {header(HeaderSandboxPort, "65536"), ErrInvalidSandboxPort},
 		"port is a name":   {header(HeaderSandboxPort, "http"), ErrInvalidSandboxPort},
+		"the shell's port": {header(HeaderSandboxPort, "22"), ErrForbiddenPort},
+		"the agent's port": {header(HeaderSandboxPort, "22555"), ErrForbiddenPort},
 		"port with a sign": {header(HeaderSandboxPort, "+80"), ErrInvalidSandboxPort},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -84,7 +84,7 @@ func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route
 	case err != nil:
 		return nil, err
 	}
-	return parseRecord(sandboxID, record, r.cfg.Fields)
+	return parseRecord(sandboxID, record, r.cfg.Fields, r.cfg.KeyOf)
 }
 
 func (r *Registry) record(ctx context.Context, sandboxID string) ([]byte, error) {

@@ -1,0 +1,65 @@
+package handlers
+
+import (
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/caddy-e2b/gateway/auth"
+)
+
+// Peer is who is at the other end of a client's connection.
+type Peer uint8
+
+const (
+	// Stranger is anybody. Where its requests come from is what its connection
+	// says, and nothing else.
+	Stranger Peer = iota
+	// TrustedProxy is a proxy of the operator's, whose X-Forwarded headers are
+	// true.
+	TrustedProxy
+)
+
+// meet takes what a stranger says about where a request comes from out of it,
+// before anything can believe it. A trusted proxy vouches for the usual
+// spelling only: it may pass on the others as its client sent them.
+func (p Peer) meet(r *http.Request) {
+	for name := range r.Header {
+		if auth.Forwarded(name) && (p != TrustedProxy || strings.ContainsAny(name, "_.")) {
+			delete(r.Header, name)
+		}
+	}
+}
+
+// The values of X-Forwarded-Proto. Shared by all requests.
+var (
+	overHTTP  = []string{"http"}
+	overHTTPS = []string{"https"}
+)
+
+// setForwarded tells the next hop where a request comes from, as reverse proxies
+// do: the client's address is appended to those that a trusted proxy has told,
+// whose word about scheme and host stands.
+func setForwarded(h http.Header, r *http.Request) {
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = r.RemoteAddr
+	}
+	if prior := h["X-Forwarded-For"]; len(prior) > 0 {
+		for i := len(prior) - 1; i >= 0; i-- {
+			address = prior[i] + ", " + address
+		}
+	}
+	if address != "" {
+		h["X-Forwarded-For"] = []string{address}
+	}
+	if len(h["X-Forwarded-Proto"]) == 0 {
+		h["X-Forwarded-Proto"] = overHTTP
+		if r.TLS != nil {
+			h["X-Forwarded-Proto"] = overHTTPS
+		}
+	}
+	if len(h["X-Forwarded-Host"]) == 0 && r.Host != "" {
+		h["X-Forwarded-Host"] = []string{r.Host}
+	}
+}
