@@ -5,6 +5,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 	"github.com/caddyserver/caddy/v2/caddyconfig/httpcaddyfile"
+	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
@@ -28,6 +29,7 @@ func init() {
 	caddy.RegisterModule(RedisKeys{})
 	caddy.RegisterModule(HTTPKeys{})
 	caddy.RegisterModule(ReverseTransport{})
+	caddycmd.RegisterCommand(keysCommand)
 	httpcaddyfile.RegisterGlobalOption(name, parseGlobal)
 	httpcaddyfile.RegisterHandlerDirective(name, parseDirective)
 	httpcaddyfile.RegisterDirectiveOrder(name, httpcaddyfile.Before, "reverse_proxy")

@@ -1,0 +1,2 @@
+// Package keys runs the command "keys" of the real binary.
+package keys
