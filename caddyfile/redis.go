@@ -22,11 +22,11 @@ var redisWatches = []string{"tracking", "keyspace", "off"}
 //	registry redis {
 //	    address           <host:port>…
 //	    username          <name>
-//	    password          <secret>
+//	    password          <secret>       # a placeholder
 //	    db                <number>
 //	    sentinel_master   <name>
 //	    sentinel_username <name>
-//	    sentinel_password <secret>
+//	    sentinel_password <secret>       # a placeholder
 //	    cluster
 //	    tls { … }                        # see parseTLS; may be empty
 //	    protocol          2|3
@@ -43,7 +43,8 @@ func (r *RedisConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the backend's name
 	at := here(d)
 	if d.NextArg() {
-		return d.Errf("registry redis takes no argument, but %q follows", d.Val())
+		// Not quoted: it may be a redis:// URL with a password.
+		return d.Err("registry redis takes no argument, its options are given in a block: registry redis { address <host:port> }")
 	}
 	var sentinel SentinelConfig
 	err := eachOption(d, func(option string) (err error) {
@@ -53,7 +54,7 @@ func (r *RedisConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		case "username":
 			return setWord(d, &r.Username)
 		case "password":
-			return setWord(d, &r.Password)
+			return secret(d, &r.Password)
 		case "db":
 			return number(d, &r.DB, 0, 1<<20)
 		case "sentinel_master":
@@ -61,7 +62,7 @@ func (r *RedisConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		case "sentinel_username":
 			return setWord(d, &sentinel.Username)
 		case "sentinel_password":
-			return setWord(d, &sentinel.Password)
+			return secret(d, &sentinel.Password)
 		case "cluster":
 			r.Cluster = true
 			return nothing(d, option)
@@ -118,6 +119,19 @@ func (r *RedisConfig) parseField(d *caddyfile.Dispenser) error {
 	return noBlock(d, "field")
 }
 
+// CheckSecrets reports the first password that is written out in the config
+// itself, without quoting it. It is for configs that are not expanded yet; the
+// parser of the Caddyfile does the same at the line.
+func (r *RedisConfig) CheckSecrets() error {
+	if err := checkSecret("password", r.Password); err != nil {
+		return err
+	}
+	if r.Sentinel == nil {
+		return nil
+	}
+	return checkSecret("sentinel_password", r.Sentinel.Password)
+}
+
 // Check reports the first contradiction in the config.
 func (r *RedisConfig) Check() error {
 	switch {
@@ -159,6 +173,9 @@ func (r *RedisConfig) Check() error {
 }
 
 func checkAddress(address string) error {
+	if strings.Contains(address, "@") {
+		return errors.New("an address is host:port; username and password are options of their own") // not quoted: it has both
+	}
 	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
 		return fmt.Errorf("%q is not host:port", address)
 	}

@@ -11,7 +11,8 @@ type RedisConfig struct {
 	Addresses []string `json:"addresses"`
 	// Username is the ACL user. Default: Redis's "default" user.
 	Username string `json:"username,omitempty"`
-	// Password is the password of the user. Use a placeholder.
+	// Password is the password of the user: a placeholder, {env.X} or
+	// {file./path}.
 	Password string `json:"password,omitempty"`
 	// DB is the number of the database. Default: 0, the only one ROCK uses.
 	// Not in cluster mode.
@@ -53,7 +54,8 @@ type SentinelConfig struct {
 	// Master is the name of the master in the sentinels' configuration.
 	// Required.
 	Master string `json:"master"`
-	// Username and Password log in to the sentinels themselves. Default: none.
+	// Username and Password log in to the sentinels themselves. Password is a
+	// placeholder. Default: none.
 	Username string `json:"username,omitempty"`
 	Password string `json:"password,omitempty"`
 }

@@ -32,6 +32,9 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		}
 		out.SandboxID = op.SandboxID
 	}
+	if f := g.withinLimits(w, r, who, op); f != nil {
+		return refuse(w, r, out, *f)
+	}
 	if r.ContentLength > g.opt.MaxControlBody {
 		return refuse(w, r, out, cause.Failure{Cause: cause.TooLarge})
 	}

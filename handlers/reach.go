@@ -71,23 +71,6 @@ var noSuchSandbox = cause.Failure{
 	Message: "The sandbox was not found: it has ended, it never existed, or it does not belong to this API key",
 }
 
-// notFoundFloor is what saying noSuchSandbox takes at least. Whether a sandbox
-// exists would otherwise show in the time: a route in the cache is found in
-// microseconds, and for an id that nobody has, the registry and perhaps ROCK are
-// asked. An answer that takes longer takes a multiple of it.
-const notFoundFloor = 200 * time.Millisecond
-
-// level waits until the time since begun is a multiple of notFoundFloor, or ctx
-// ends.
-func level(ctx context.Context, begun time.Time) {
-	wait := time.NewTimer(notFoundFloor - time.Since(begun)%notFoundFloor)
-	defer wait.Stop()
-	select {
-	case <-wait.C:
-	case <-ctx.Done():
-	}
-}
-
 // permit finds out whether the call is one for who. It is OK if so.
 func (g *Gateway) permit(ctx context.Context, who *caller, op routing.Operation) (cause.Failure, error) {
 	if who == nil {

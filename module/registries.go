@@ -25,6 +25,9 @@ func (RedisRegistry) CaddyModule() caddy.ModuleInfo {
 
 // Provision expands the addresses and secrets.
 func (r *RedisRegistry) Provision(caddy.Context) error {
+	if err := r.CheckSecrets(); err != nil {
+		return err
+	}
 	e := newExpansion()
 	e.list("address", r.Addresses)
 	e.texts("username", &r.Username)
