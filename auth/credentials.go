@@ -60,7 +60,7 @@ const (
 	internals
 	// targets are the routing headers that the gateway reads and sets itself.
 	targets
-	// accessTokens belong to one sandbox.
+	// accessTokens open envd. An app beside it has no use for one.
 	accessTokens
 	// cookies may be those of a site that the gateway is part of.
 	cookies
@@ -176,8 +176,10 @@ func (h Hop) passageOf(f family) Passage {
 	switch f {
 	case apiKeys:
 		kept = h == OpenControl
-	case targets, accessTokens:
+	case targets:
 		kept = h == Envd || h == App
+	case accessTokens:
+		kept = h == Envd
 	case cookies:
 		kept = h == App
 	case authorizations:

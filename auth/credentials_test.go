@@ -47,7 +47,7 @@ func TestEachHopGetsOnlyTheCredentialsThatAreItsOwn(t *testing.T) {
 		{"Xrl-Authorization", [4]Passage{Dropped, Kept, Dropped, Dropped}},
 		{"Authorization", [4]Passage{Dropped, Kept, Kept, Kept}},
 		{"Cookie", [4]Passage{Dropped, Dropped, Dropped, Kept}},
-		{"X-Access-Token", [4]Passage{Dropped, Dropped, Kept, Kept}},
+		{"X-Access-Token", [4]Passage{Dropped, Dropped, Kept, Dropped}},
 		{"E2b-Sandbox-Id", [4]Passage{Dropped, Dropped, Kept, Kept}},
 		{"E2b-Sandbox-Port", [4]Passage{Dropped, Dropped, Kept, Kept}},
 		{"X_api_key", [4]Passage{Dropped, Dropped, Dropped, Dropped}},
@@ -123,8 +123,9 @@ func TestTheRuleOfAHeaderCostsNoAllocation(t *testing.T) {
 	names := []string{"X-Api-Key", "E2b-Sandbox-Id", "User-Agent", "X_user_id", "Proxy-Authorization", "X-Forwarded-For"}
 	if n := testing.AllocsPerRun(100, func() {
 		for _, name := range names {
-			Envd.PassageOf(name)
-			Forwarded(name)
+			if Envd.PassageOf(name) == Kept && Forwarded(name) {
+				t.Error(name)
+			}
 		}
 	}); n != 0 {
 		t.Errorf("%v allocations", n)

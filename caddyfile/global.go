@@ -58,11 +58,11 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 			return err
 		case "cors":
 			return choice(d, &c.CORS, "on", "off")
-		case "rock_api":
-			return choice(d, &c.RockAPI, "off", "admin")
 		case "limits":
 			c.Limits, err = parseLimits(d)
 			return err
+		case "rock_api":
+			return choice(d, &c.RockAPI, "off", "admin")
 		case "keys":
 			keysAt = here(d)
 			c.KeysRaw, err = parseModule(d, KeysNamespace, "store")
@@ -95,7 +95,7 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "drain_timeout":
 			return duration(d, &c.DrainTimeout)
 		default:
-			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "cors", "rock_api", "limits", "dial_timeout", "idle_timeout",
+			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "cors", "limits", "rock_api", "dial_timeout", "idle_timeout",
 				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout")
 		}
 	}, "cluster")

@@ -166,7 +166,7 @@ func TestRocksWordIsHeldAgainstTheRegistry(t *testing.T) {
 				g.registry.say(tc.state, tc.err)
 				tc.rock(w, r)
 			}
-			r := g.call(t, "POST", tc.target, tc.kind, "{}")
+			r := g.call(t, methodOf(tc.target), tc.target, tc.kind, "{}")
 			var code string
 			switch tc.kind {
 			case stream:
@@ -222,7 +222,7 @@ func TestAnswersOfTheCallItselfPassUnchanged(t *testing.T) {
 		g := newRig(t)
 		contentType := unary
 		g.proxy = answerWith(tc.status, contentType, tc.body)
-		r := g.call(t, "POST", tc.target, tc.kind, "{}")
+		r := g.call(t, methodOf(tc.target), tc.target, tc.kind, "{}")
 		if r.status != tc.status || r.body != tc.body {
 			t.Errorf("%s %d: got %d %q", tc.target, tc.status, r.status, r.body)
 		}
@@ -260,7 +260,7 @@ func TestAnswersThatAreNotInTheProtocolAreConverted(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			g := newRig(t)
 			g.proxy = tc.rock
-			r := g.call(t, "POST", tc.target, tc.kind, "{}")
+			r := g.call(t, methodOf(tc.target), tc.target, tc.kind, "{}")
 			code, message := "", ""
 			if tc.kind == stream {
 				code, message = r.endError(t)
@@ -367,7 +367,7 @@ func TestABrokenBodyOfAnyOtherKindIsVisiblyCut(t *testing.T) {
 			w.Header().Set("Content-Type", tc.answerType)
 			reset(w, "part")
 		}
-		r := g.call(t, "POST", tc.target, tc.kind, "{}")
+		r := g.call(t, methodOf(tc.target), tc.target, tc.kind, "{}")
 		if r.err == nil || r.body != "part" {
 			t.Errorf("%s: %q, %v", name, r.body, r.err)
 		}
@@ -455,4 +455,12 @@ func TestWhenNoProxyAddressAnswersNothingWasDone(t *testing.T) {
 		t.Errorf("%d %v %s", r.status, r.header, r.body)
 	}
 	g.wantEnd(t, cause.ClusterUnreachable)
+}
+
+// methodOf is the method with which SDKs call a path.
+func methodOf(target string) string {
+	if target == "/health" {
+		return http.MethodGet
+	}
+	return http.MethodPost
 }

@@ -41,14 +41,11 @@ var (
 // do: the client's address is appended to those that a trusted proxy has told,
 // whose word about scheme and host stands.
 func setForwarded(h http.Header, r *http.Request) {
-	address, _, err := net.SplitHostPort(r.RemoteAddr)
-	if err != nil {
-		address = r.RemoteAddr
-	}
-	if prior := h["X-Forwarded-For"]; len(prior) > 0 {
-		for i := len(prior) - 1; i >= 0; i-- {
-			address = prior[i] + ", " + address
-		}
+	// No address: the peer is on a Unix socket.
+	address, _, _ := net.SplitHostPort(r.RemoteAddr)
+	address, _, _ = strings.Cut(address, "%") // a zone means something here only
+	if prior := h["X-Forwarded-For"]; len(prior) > 0 && address != "" {
+		address = strings.Join(prior, ", ") + ", " + address
 	}
 	if address != "" {
 		h["X-Forwarded-For"] = []string{address}

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"net/http"
+	"strconv"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -112,10 +113,17 @@ func protocolOf(r *http.Request, op routing.Operation) protocol.Protocol {
 	}
 }
 
-// sendable reports a request line that can be written as one and read in one
-// way only. HTTP/2 lets a client put a space into its path, and any word into
-// its method. TRACE and CONNECT are no calls of any API.
+// sendable reports a request that can be written as one and read in one way
+// only. HTTP/2 lets a client put a space into its path, any word into its
+// method, and name two lengths or none that is a number. TRACE and CONNECT are
+// no calls of any API.
 func sendable(r *http.Request) bool {
+	if told := r.Header["Content-Length"]; len(told) > 0 {
+		// net/http makes 0 of what is no number, and serves the request.
+		if _, err := strconv.ParseUint(told[0], 10, 63); err != nil || len(told) > 1 {
+			return false
+		}
+	}
 	for i := 0; i < len(r.RequestURI); i++ {
 		if c := r.RequestURI[i]; c <= ' ' || c == 0x7f {
 			return false

@@ -15,6 +15,7 @@ import (
 // parts it is made of.
 type live struct {
 	gateway *handlers.Gateway
+	access  *handlers.Access   // nil: everybody gets in
 	members []*routing.Cluster // in the order of the config
 	routes  *routes
 	parts   leases
@@ -54,8 +55,7 @@ func build(a *App) (_ *live, err error) {
 	if l.routes, err = l.leaseRoutes(a, client, clientIDs, clusters, adminIDs); err != nil {
 		return nil, err
 	}
-	access, err := l.leaseAccess(a)
-	if err != nil {
+	if l.access, err = l.leaseAccess(a); err != nil {
 		return nil, err
 	}
 	l.members = clusters
@@ -65,7 +65,7 @@ func build(a *App) (_ *live, err error) {
 		Upstream:        client,
 		CORS:            corsOf(&a.Config),
 		RockAPI:         rockAPIOf(&a.Config),
-		Access:          access,
+		Access:          l.access,
 		ControlTimeout:  time.Duration(a.ControlTimeout),
 		MaxControlBody:  a.MaxControlBody,
 		BufferBody:      a.BufferBody,

@@ -5,6 +5,7 @@ import (
 	"path"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // Plane is the half of the E2B API that a request belongs to.
@@ -83,6 +84,10 @@ func Classify(method, decodedPath string) Operation {
 	}
 	switch decodedPath {
 	case "/health":
+		// Answered without a credential, so nothing else than the question.
+		if method != http.MethodGet && method != http.MethodHead {
+			return Operation{}
+		}
 		return Operation{Plane: DataPlane, Name: "health"}
 	case "/files":
 		return Operation{Plane: DataPlane, Name: "files"}
@@ -90,10 +95,31 @@ func Classify(method, decodedPath string) Operation {
 	if isRPC(decodedPath) {
 		return Operation{Plane: DataPlane, Name: decodedPath[1:]}
 	}
-	if path.Clean(decodedPath) != decodedPath {
+	if path.Clean(decodedPath) != decodedPath || !readsOneWay(decodedPath) {
 		return Operation{}
 	}
 	return classifyControl(method, decodedPath)
+}
+
+// readsOneWay reports a decoded path without what some servers take for
+// something else than it is: bytes that are no text, a backslash (a slash to
+// some), a semicolon (the end of a segment to others), and an encoding that is
+// still there after decoding (some decode twice). No call of the E2B API needs
+// any of them.
+func readsOneWay(decodedPath string) bool {
+	for i := 0; i < len(decodedPath); i++ {
+		switch c := decodedPath[i]; {
+		case c < ' ', c == 0x7f, c == '\\', c == ';':
+			return false
+		case c == '%' && i+2 < len(decodedPath) && isHex(decodedPath[i+1]) && isHex(decodedPath[i+2]):
+			return false
+		}
+	}
+	return utf8.ValidString(decodedPath)
+}
+
+func isHex(c byte) bool {
+	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
 }
 
 func classifyControl(method, p string) Operation {

@@ -160,7 +160,6 @@ func (f Failure) writePage(w http.ResponseWriter) {
 func (f Failure) write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
-	h.Set("X-Content-Type-Options", "nosniff")
 	if after := cmp.Or(f.RetryAfter, table[f.Cause].retryAfter); after > 0 && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
 		h.Set("Retry-After", strconv.Itoa(after))
 	} else if status >= 500 {
@@ -174,7 +173,9 @@ func (f Failure) write(w http.ResponseWriter, status int, contentType string, bo
 // send writes a whole answer. Its length is told, so that the client has all of
 // it when the last byte arrives, and not when the handler is done.
 func send(w http.ResponseWriter, status int, body []byte) {
-	w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	h := w.Header()
+	h.Set("Content-Length", strconv.Itoa(len(body)))
+	h.Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(status)
 	_, _ = w.Write(body)
 }

@@ -83,15 +83,25 @@ func (c *H2) Deafen() {
 // returns its stream.
 func (c *H2) Request(method, path, body string, headers ...string) (stream uint32) {
 	c.t.Helper()
+	fields := []string{":method", method, ":scheme", "https", ":authority", c.conn.RemoteAddr().String(), ":path", path}
+	for i := 0; i+1 < len(headers); i += 2 {
+		fields = append(fields, strings.ToLower(headers[i]), headers[i+1])
+	}
+	return c.Fields(body, fields...)
+}
+
+// Fields sends a request of these very fields ("name", "value", …), pseudo
+// headers included, whether they make a request or not.
+func (c *H2) Fields(body string, fields ...string) (stream uint32) {
+	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	stream, c.next = c.next, c.next+2
 	var block bytes.Buffer
 	encoder := hpack.NewEncoder(&block)
 	encoder.SetMaxDynamicTableSize(0)
-	fields := append([]string{":method", method, ":scheme", "https", ":authority", c.conn.RemoteAddr().String(), ":path", path}, headers...)
 	for i := 0; i+1 < len(fields); i += 2 {
-		if err := encoder.WriteField(hpack.HeaderField{Name: strings.ToLower(fields[i]), Value: fields[i+1]}); err != nil {
+		if err := encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]}); err != nil {
 			c.t.Fatal(err)
 		}
 	}

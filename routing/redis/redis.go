@@ -160,8 +160,7 @@ const staleConnections = 16
 
 // command asks once, on a connection that lives.
 func (r *Registry) command(ctx context.Context, s style, key string) (record []byte, err error) {
-	for range staleConnections {
-		idle := r.client.PoolStats().IdleConns
+	err = onLiving(ctx, r.client, func() (err error) {
 		r.commands.Add(1)
 		if s == document {
 			get := goredis.NewStringCmd(ctx, "JSON.GET", key, "$")
@@ -170,10 +169,8 @@ func (r *Registry) command(ctx context.Context, s style, key string) (record []b
 		} else {
 			record, err = r.client.Get(ctx, key).Bytes()
 		}
-		if idle == 0 || !lost(err) || ctx.Err() != nil {
-			break
-		}
-	}
+		return err
+	})
 	return record, err
 }
 
