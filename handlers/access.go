@@ -25,20 +25,6 @@ type Access struct {
 	PrivateHealth bool
 }
 
-// owns reports whether a sandbox is the subject's. Admins are not asked about
-// here. The error wraps auth.ErrUnavailable: nobody can say.
-func (a *Access) owns(ctx context.Context, subject string, owner routing.Owner) (bool, error) {
-	of, err := a.subjectOf(ctx, owner)
-	switch {
-	case err != nil:
-		return false, err
-	case of == "":
-		return a.AllowUnowned, nil
-	default:
-		return of == subject, nil
-	}
-}
-
 // subjectOf is whose sandbox it is, "" when nobody's known.
 func (a *Access) subjectOf(ctx context.Context, owner routing.Owner) (string, error) {
 	if owner.Subject != "" || owner.Key == [32]byte{} {

@@ -33,7 +33,7 @@ func TestWhoMayUseTheControlPlane(t *testing.T) {
 		"the digest of a key":        {[]string{"X-Api-Key", auth.DigestOf(alice).String()}, 401},
 		"a key with a space":         {[]string{"X-Api-Key", alice + " "}, 401},
 		"a key in capitals":          {[]string{"X-Api-Key", strings.ToUpper(alice)}, 401},
-		"a long one":                 {[]string{"X-Api-Key", strings.Repeat("a", 100_000)}, 401},
+		"a long one":                 {[]string{"X-Api-Key", strings.Repeat("a", 10_000)}, 401},
 		"Basic":                      {[]string{"Authorization", "Basic " + alice}, 401},
 		"Bearer alone":               {[]string{"Authorization", "Bearer"}, 401},
 		"Bearer of nothing":          {[]string{"Authorization", "Bearer "}, 401},

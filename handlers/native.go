@@ -62,6 +62,9 @@ func (g *Gateway) serveNative(w http.ResponseWriter, r *http.Request, out Outcom
 		out.Err = err
 		return refuse(w, r, out, f)
 	}
+	if f := g.withinLimits(w, r, who, out.Operation); f != nil {
+		return refuse(w, r, out, *f)
+	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opt.MaxControlBody))
 	if err != nil {
 		out.Err = err
