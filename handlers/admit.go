@@ -77,15 +77,13 @@ func (a *Access) examine(r *http.Request, op routing.Operation, target routing.T
 		return proof{}, tokenTwice, err
 	case target.Port != routing.EnvdPort || websocket.Requested(r):
 		// What follows is envd's alone, and ends with one answer.
-	case op.Name == healthCall && !a.PrivateHealth && reads(r.Method):
+	case op.Name == healthCall && !a.PrivateHealth:
 		return proof{}, cause.Failure{}, nil
 	case op.Name == filesCall:
 		return a.examineSignature(r)
 	}
 	return proof{}, tokenMissing, err
 }
-
-func reads(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
 func (a *Access) examineToken(ctx context.Context, token, sandboxID string) (proof, cause.Failure, error) {
 	if a.Tokens != nil {
