@@ -127,6 +127,13 @@ type Store interface {
 	Lookup(ctx context.Context, digest Digest) (*Key, error)
 }
 
+// Peeker is a Store that can say without waiting what it knows at the moment.
+type Peeker interface {
+	// Peek returns the key with this digest, void or not, or nil when it is
+	// not known or not remembered.
+	Peek(digest Digest) *Key
+}
+
 // ValidSubject reports whether s may be a Key.Subject.
 func ValidSubject(s string) bool {
 	for i := 0; i < len(s); i++ {

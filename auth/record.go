@@ -31,6 +31,8 @@ type Record struct {
 	Disabled bool `json:"disabled,omitempty"`
 	// Limits replace the gateway's. Default: the gateway's.
 	Limits Limits `json:"limits,omitzero"`
+	// Note is for people. It is not read.
+	Note string `json:"note,omitempty"`
 }
 
 // maxTenantValue is the longest value of a header of Tenant, in bytes.

@@ -41,3 +41,6 @@ func (t Table) Lookup(_ context.Context, digest Digest) (*Key, error) {
 	}
 	return nil, ErrUnknownKey
 }
+
+// Peek implements [Peeker].
+func (t Table) Peek(digest Digest) *Key { return t[digest] }

@@ -56,6 +56,10 @@ func TestASecretWrittenOutIsRefusedWithoutBeingQuoted(t *testing.T) {
 		"token key, placeholder": "e2b {\n tokens {\n key a {time.now." + canary + "}\n }\n}",
 		"aes_key":                "e2b {\n cluster a {\n aes_key " + canary + "\n }\n}",
 		"aes_key, two words":     "e2b {\n cluster a {\n aes_key " + canary + " x\n }\n}",
+		"redis password":         "e2b {\n keys redis {\n password " + canary + "\n }\n}",
+		"sentinel_password":      "e2b {\n keys redis {\n sentinel_password " + canary + "\n }\n}",
+		"bearer":                 "e2b {\n keys http http://a {\n bearer " + canary + "\n }\n}",
+		"password in a URL":      "e2b {\n\n keys http http://a:" + canary + "@a\n}",
 		"static key":             "e2b {\n keys static {\n key e2b_" + canary + " me\n }\n}",
 		"static key first":       "e2b {\n keys static {\n key me " + canary + "\n }\n}",
 	} {
@@ -97,20 +101,27 @@ func TestAnAESKeyIsCheckedOnceItIsExpanded(t *testing.T) {
 	}
 }
 
-// FuzzStaticKeys: what the parser accepts is what Check accepts.
-func FuzzStaticKeys(f *testing.F) {
+// FuzzKeys: what the parser accepts is what Check accepts.
+func FuzzKeys(f *testing.F) {
 	digest := auth.DigestOf("x").String()
 	f.Add("static {\n key " + digest + " me\n}")
 	f.Add("static {\n key " + digest + " me {\n scopes control admin\n expires 2027-01-01T00:00:00Z\n disabled\n user_id u\n streams off\n requests 0.5\n creates 1\n body 1MiB\n }\n}")
 	f.Add("static")
+	f.Add("file /etc/keys")
+	f.Add("redis {\n address a:1\n password {env.X}\n prefix p\n questions 3\n size 5\n}")
+	f.Add("http http://a/b {\n bearer {env.X}\n timeout 1s\n tls {\n ca x\n }\n}")
 	f.Fuzz(func(t *testing.T, text string) {
 		tokens, err := caddyfile.Tokenize([]byte(text), "Caddyfile")
 		if err != nil {
 			return
 		}
-		s := new(StaticKeysConfig)
-		if s.UnmarshalCaddyfile(caddyfile.NewDispenser(tokens)) == nil && s.Check() != nil {
-			t.Errorf("%q is accepted but wrong: %v", text, s.Check())
+		for _, store := range []interface {
+			caddyfile.Unmarshaler
+			Check() error
+		}{new(StaticKeysConfig), new(FileKeysConfig), new(RedisKeysConfig), new(HTTPKeysConfig)} {
+			if store.UnmarshalCaddyfile(caddyfile.NewDispenser(tokens)) == nil && store.Check() != nil {
+				t.Errorf("%T: %q is accepted but wrong: %v", store, text, store.Check())
+			}
 		}
 	})
 }

@@ -50,6 +50,9 @@ func (c *Config) Check() error {
 			return errors.New("dial_timeout, idle_timeout, control_timeout, default_lifetime and drain_timeout must not be negative")
 		}
 	}
+	if err := c.Limits.check(); err != nil {
+		return err
+	}
 	if err := c.checkRegistries(); err != nil {
 		return err
 	}

@@ -47,6 +47,9 @@ type Config struct {
 	// Default: "public".
 	Health string `json:"health,omitempty"`
 
+	// Limits is how much one key, and what is done with one sandbox, may take.
+	Limits *LimitsConfig `json:"limits,omitempty"`
+
 	// Cache tunes the memory of routes in front of the registries.
 	Cache *CacheConfig `json:"cache,omitempty"`
 

@@ -13,6 +13,7 @@ import (
 //	    cluster <name> { … }             # at least one, see parseCluster
 //	    registry control|redis|static|…  [{ … }]
 //	    cache { … }                      # see parseCache
+//	    limits { … }                     # see parseLimits
 //
 //	    keys off|static|…  [{ … }]       # required
 //	    tokens passthrough               # required with keys, but not with keys off
@@ -56,6 +57,9 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 			return err
 		case "cors":
 			return choice(d, &c.CORS, "on", "off")
+		case "limits":
+			c.Limits, err = parseLimits(d)
+			return err
 		case "keys":
 			keysAt = here(d)
 			c.KeysRaw, err = parseModule(d, KeysNamespace, "store")
@@ -88,7 +92,7 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "drain_timeout":
 			return duration(d, &c.DrainTimeout)
 		default:
-			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "cors", "dial_timeout", "idle_timeout",
+			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "cors", "limits", "dial_timeout", "idle_timeout",
 				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout")
 		}
 	}, "cluster")

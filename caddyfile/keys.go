@@ -1,7 +1,6 @@
 package e2bcaddyfile
 
 import (
-	"strconv"
 	"time"
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
@@ -98,35 +97,12 @@ func parseKeyOption(d *caddyfile.Dispenser, option string, r *auth.Record) error
 		return setWord(d, &r.Tenant.ExperimentID)
 	case "cluster":
 		return setWord(d, &r.Tenant.Cluster)
-	case "streams":
-		return orOff(d, func() { r.Limits.Streams = -1 }, func() error { return number(d, &r.Limits.Streams, 1, 1_000_000_000) })
-	case "requests":
-		return rate(d, &r.Limits.Requests)
-	case "creates":
-		return rate(d, &r.Limits.Creates)
-	case "body":
-		return orOff(d, func() { r.Limits.Body = -1 }, func() error { return size(d, &r.Limits.Body) })
+	case "streams", "requests", "creates", "body":
+		return limitOption(d, option, &r.Limits)
 	default:
 		return unknown(d, option, "scopes", "expires", "disabled", "user_id", "namespace", "experiment_id", "cluster",
 			"streams", "requests", "creates", "body")
 	}
-}
-
-// rate reads a positive number or "off", which is -1.
-func rate(d *caddyfile.Dispenser, to *float64) error {
-	option := d.Val()
-	return orOff(d, func() { *to = -1 }, func() error {
-		value, err := word(d)
-		if err != nil {
-			return err
-		}
-		n, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(n > 0 && n <= 1e9) {
-			return d.Errf("%s: %q is not a number above 0", option, value)
-		}
-		*to = n
-		return nil
-	})
 }
 
 // Check reports the first record that cannot be read.

@@ -6,16 +6,29 @@ import "github.com/caddyserver/caddy/v2"
 func init() {
 	caddy.RegisterModule(off{})
 	caddy.RegisterModule(table{})
+	caddy.RegisterModule(hashes{})
+	caddy.RegisterModule(asked{})
 }
 
-type off struct{ KeysOffConfig }
+type (
+	off    struct{ KeysOffConfig }
+	table  struct{ StaticKeysConfig }
+	hashes struct{ RedisKeysConfig }
+	asked  struct{ HTTPKeysConfig }
+)
 
 func (off) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: KeysNamespace + ".off", New: func() caddy.Module { return new(off) }}
 }
 
-type table struct{ StaticKeysConfig }
-
 func (table) CaddyModule() caddy.ModuleInfo {
 	return caddy.ModuleInfo{ID: KeysNamespace + ".static", New: func() caddy.Module { return new(table) }}
+}
+
+func (hashes) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: KeysNamespace + ".redis", New: func() caddy.Module { return new(hashes) }}
+}
+
+func (asked) CaddyModule() caddy.ModuleInfo {
+	return caddy.ModuleInfo{ID: KeysNamespace + ".http", New: func() caddy.Module { return new(asked) }}
 }

@@ -119,7 +119,7 @@ func FuzzParseGlobal(f *testing.F) {
 
 // FuzzRegistries does the same for the registries' own blocks.
 func FuzzRegistries(f *testing.F) {
-	f.Add("redis {\n address a:1\n password x\n username y\n tls\n field state phase\n watch off\n}")
+	f.Add("redis {\n address a:1\n password {env.X}\n username y\n tls\n field state phase\n watch off\n}")
 	f.Add("static {\n sandbox a {\n host 10.0.0.1\n port 1 2\n state paused\n }\n}")
 	f.Add("control")
 	f.Fuzz(func(t *testing.T, text string) {

@@ -2,9 +2,7 @@ package e2bcaddyfile
 
 import (
 	"cmp"
-	"errors"
 	"fmt"
-	"net"
 	"slices"
 	"strings"
 
@@ -20,19 +18,7 @@ var redisWatches = []string{"tracking", "keyspace", "off"}
 // UnmarshalCaddyfile reads the registry. Syntax:
 //
 //	registry redis {
-//	    address           <host:port>…
-//	    username          <name>
-//	    password          <secret>
-//	    db                <number>
-//	    sentinel_master   <name>
-//	    sentinel_username <name>
-//	    sentinel_password <secret>
-//	    cluster
-//	    tls { … }                        # see parseTLS; may be empty
-//	    protocol          2|3
-//	    identify
-//	    pool_size         <number>
-//	    timeout           <duration>
+//	    …                                # see RedisConnection.parseOption
 //	    prefix            <text>
 //	    field             <rock's name> <name>
 //	    watch             tracking|keyspace|off
@@ -43,40 +29,11 @@ func (r *RedisConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 	d.Next() // the backend's name
 	at := here(d)
 	if d.NextArg() {
-		return d.Errf("registry redis takes no argument, but %q follows", d.Val())
+		// Not quoted: it may be a redis:// URL with a password.
+		return d.Err("registry redis takes no argument, its options are given in a block: registry redis { address <host:port> }")
 	}
-	var sentinel SentinelConfig
-	err := eachOption(d, func(option string) (err error) {
+	err := eachOption(d, func(option string) error {
 		switch option {
-		case "address":
-			return words(d, &r.Addresses, checkAddress)
-		case "username":
-			return setWord(d, &r.Username)
-		case "password":
-			return setWord(d, &r.Password)
-		case "db":
-			return number(d, &r.DB, 0, 1<<20)
-		case "sentinel_master":
-			return setWord(d, &sentinel.Master)
-		case "sentinel_username":
-			return setWord(d, &sentinel.Username)
-		case "sentinel_password":
-			return setWord(d, &sentinel.Password)
-		case "cluster":
-			r.Cluster = true
-			return nothing(d, option)
-		case "tls":
-			r.TLS, err = parseTLS(d)
-			return err
-		case "protocol":
-			return number(d, &r.Protocol, 2, 3)
-		case "identify":
-			r.Identify = true
-			return nothing(d, option)
-		case "pool_size":
-			return number(d, &r.PoolSize, 1, 100_000)
-		case "timeout":
-			return duration(d, &r.Timeout)
 		case "prefix":
 			return setWord(d, &r.Prefix)
 		case "field":
@@ -84,15 +41,11 @@ func (r *RedisConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		case "watch":
 			return choice(d, &r.Watch, redisWatches...)
 		default:
-			return unknown(d, option, "address", "username", "password", "db", "sentinel_master", "sentinel_username",
-				"sentinel_password", "cluster", "tls", "protocol", "identify", "pool_size", "timeout", "prefix", "field", "watch")
+			return r.parseOption(d, option, "prefix", "field", "watch")
 		}
 	}, "field")
 	if err != nil {
 		return err
-	}
-	if sentinel != (SentinelConfig{}) {
-		r.Sentinel = &sentinel
 	}
 	if err := r.Check(); err != nil {
 		return at.errf("registry redis: %v", err)
@@ -120,47 +73,16 @@ func (r *RedisConfig) parseField(d *caddyfile.Dispenser) error {
 
 // Check reports the first contradiction in the config.
 func (r *RedisConfig) Check() error {
-	switch {
-	case len(r.Addresses) == 0:
-		return errors.New("needs an address: address <host:port>")
-	case r.Cluster && r.Sentinel != nil:
-		return errors.New("cluster and sentinel_master contradict each other")
-	case r.Cluster && r.DB != 0:
-		return errors.New("a Redis Cluster has no db but 0")
-	case r.Sentinel != nil && r.Sentinel.Master == "":
-		return errors.New("sentinel_username and sentinel_password need sentinel_master")
-	case r.Sentinel != nil && r.Sentinel.Username != "" && r.Sentinel.Password == "":
-		return errors.New("sentinel_username needs sentinel_password")
-	case !r.Cluster && r.Sentinel == nil && len(r.Addresses) > 1:
-		return errors.New("several addresses need cluster or sentinel_master")
-	case r.Username != "" && r.Password == "":
-		return errors.New("username needs password")
-	case r.Protocol != 0 && r.Protocol != 2 && r.Protocol != 3:
-		return fmt.Errorf("protocol is 2 or 3, not %d", r.Protocol)
-	case r.DB < 0 || r.PoolSize < 0 || r.Timeout < 0:
-		return errors.New("db, pool_size and timeout must not be negative")
-	case !slices.Contains(redisWatches, cmp.Or(r.Watch, "off")):
-		return fmt.Errorf("watch is one of %s, not %q", strings.Join(redisWatches, ", "), r.Watch)
+	if err := r.RedisConnection.check(); err != nil {
+		return err
 	}
-	for _, address := range r.Addresses {
-		if err := checkAddress(address); err != nil && !hasPlaceholder(address) {
-			return err
-		}
+	if !slices.Contains(redisWatches, cmp.Or(r.Watch, "off")) {
+		return fmt.Errorf("watch is one of %s, not %q", strings.Join(redisWatches, ", "), r.Watch)
 	}
 	for rocks := range r.Fields {
 		if !slices.Contains(RedisFields, rocks) {
 			return fmt.Errorf("field %q is none of: %s", rocks, strings.Join(RedisFields, ", "))
 		}
-	}
-	if r.TLS != nil {
-		return r.TLS.check()
-	}
-	return nil
-}
-
-func checkAddress(address string) error {
-	if host, port, err := net.SplitHostPort(address); err != nil || host == "" || port == "" {
-		return fmt.Errorf("%q is not host:port", address)
 	}
 	return nil
 }

@@ -5,13 +5,32 @@ import "github.com/caddyserver/caddy/v2"
 // RedisConfig is the registry "redis": ROCK's own records, read from its
 // Redis. It never writes. Strings may hold placeholders.
 type RedisConfig struct {
+	RedisConnection
+	// Prefix stands before the id in the key of a record. Default: "alive:",
+	// ROCK's own.
+	Prefix string `json:"prefix,omitempty"`
+	// Fields are the names of what is read in a record, where they differ from
+	// ROCK's own, by ROCK's own: state, host_ip, port_mapping, sandbox_id,
+	// create_time, start_time.
+	Fields map[string]string `json:"fields,omitempty"`
+	// Watch is how changes are heard of at once: "tracking" (client tracking
+	// in broadcast mode: Redis 6 or later, nothing to configure there),
+	// "keyspace" (keyspace events: notify-keyspace-events must be set there)
+	// or "off". When it fails the TTL of the cache is the backstop.
+	// Default: "tracking".
+	Watch string `json:"watch,omitempty"`
+}
+
+// RedisConnection is how a Redis is reached. Strings may hold placeholders.
+type RedisConnection struct {
 	// Addresses are "host:port" of the server; of some nodes in cluster mode;
 	// of the sentinels with Sentinel. At least one, exactly one unless Cluster
 	// or Sentinel is set.
 	Addresses []string `json:"addresses"`
 	// Username is the ACL user. Default: Redis's "default" user.
 	Username string `json:"username,omitempty"`
-	// Password is the password of the user. Use a placeholder.
+	// Password is the password of the user, as a placeholder: {env.NAME} or
+	// {file./path}.
 	Password string `json:"password,omitempty"`
 	// DB is the number of the database. Default: 0, the only one ROCK uses.
 	// Not in cluster mode.
@@ -33,19 +52,6 @@ type RedisConfig struct {
 	PoolSize int `json:"pool_size,omitempty"`
 	// Timeout bounds a whole lookup and each of its steps. Default: 1s.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
-	// Prefix stands before the id in the key of a record. Default: "alive:",
-	// ROCK's own.
-	Prefix string `json:"prefix,omitempty"`
-	// Fields are the names of what is read in a record, where they differ from
-	// ROCK's own, by ROCK's own: state, host_ip, port_mapping, sandbox_id,
-	// create_time, start_time.
-	Fields map[string]string `json:"fields,omitempty"`
-	// Watch is how changes are heard of at once: "tracking" (client tracking
-	// in broadcast mode: Redis 6 or later, nothing to configure there),
-	// "keyspace" (keyspace events: notify-keyspace-events must be set there)
-	// or "off". When it fails the TTL of the cache is the backstop.
-	// Default: "tracking".
-	Watch string `json:"watch,omitempty"`
 }
 
 // SentinelConfig names the master that sentinels look after.
@@ -53,7 +59,8 @@ type SentinelConfig struct {
 	// Master is the name of the master in the sentinels' configuration.
 	// Required.
 	Master string `json:"master"`
-	// Username and Password log in to the sentinels themselves. Default: none.
+	// Username and Password log in to the sentinels themselves, the password as
+	// a placeholder. Default: none.
 	Username string `json:"username,omitempty"`
 	Password string `json:"password,omitempty"`
 }
@@ -81,4 +88,7 @@ type StaticSandbox struct {
 	// Lifecycle names this life of the sandbox: connections are never shared
 	// between two of them. Default: made from Host and Ports.
 	Lifecycle string `json:"lifecycle,omitempty"`
+	// Owner is the subject of the API keys whose sandbox it is. Default:
+	// nobody's known.
+	Owner string `json:"owner,omitempty"`
 }

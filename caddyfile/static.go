@@ -9,8 +9,12 @@ import (
 
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
+	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/routing"
 )
+
+// subjectRule is what [auth.ValidSubject] wants.
+const subjectRule = "a subject is 1 to 128 of A-Z a-z 0-9 . _ @ + -"
 
 // staticStates are the values of [StaticSandbox].State.
 var staticStates = []string{"starting", "running", "paused", "deleted"}
@@ -31,6 +35,7 @@ func (c *ControlConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //	        host      <ip>
 //	        port      <port in the sandbox> [<port on the host>]
 //	        lifecycle <name>
+//	        owner     <subject>
 //	    }
 //	}
 //
@@ -82,8 +87,16 @@ func (s *StaticConfig) parseSandbox(d *caddyfile.Dispenser) error {
 				return d.Errf("lifecycle: %q: a name is 1 to 63 of a-z A-Z 0-9 - and _", sandbox.Lifecycle)
 			}
 			return nil
+		case "owner":
+			if err := setWord(d, &sandbox.Owner); err != nil {
+				return err
+			}
+			if !auth.ValidSubject(sandbox.Owner) {
+				return d.Errf("owner: %q: %s", sandbox.Owner, subjectRule)
+			}
+			return nil
 		default:
-			return unknown(d, option, "state", "host", "port", "lifecycle")
+			return unknown(d, option, "state", "host", "port", "lifecycle", "owner")
 		}
 	}, "port")
 	if err != nil {
@@ -133,6 +146,9 @@ func (s *StaticConfig) Check() error {
 			return fmt.Errorf("sandbox %q: state is one of %s, not %q", id, strings.Join(staticStates, ", "), sandbox.State)
 		case sandbox.Lifecycle != "" && !validName(sandbox.Lifecycle):
 			return fmt.Errorf("sandbox %q: lifecycle %q: a name is 1 to 63 of a-z A-Z 0-9 - and _", id, sandbox.Lifecycle)
+		}
+		if sandbox.Owner != "" && !auth.ValidSubject(sandbox.Owner) {
+			return fmt.Errorf("sandbox %q: owner %q: %s", id, sandbox.Owner, subjectRule)
 		}
 		for inside, outside := range sandbox.Ports {
 			if inside == 0 || outside == 0 {

@@ -14,7 +14,8 @@ type Access struct {
 	// Keys knows the API keys. Required.
 	Keys auth.Store
 	// Tokens makes and checks the tokens of sandboxes. Nil: a sandbox's access
-	// token is an API key of its owner, as with ROCK alone.
+	// token is an API key of its owner, as with ROCK alone. Signed URLs do not
+	// work then: only who has the token can check them, and stores have digests.
 	Tokens *auth.Tokens
 	// AllowUnowned gives every holder of a key the sandboxes whose owner is not
 	// known. Default: they are nobody's.

@@ -1,13 +1,16 @@
 package handlers
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
 
+	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
 	"github.com/caddy-e2b/gateway/routing"
@@ -18,14 +21,26 @@ import (
 // ROCK does not always speak E2B.
 func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outcome) Outcome {
 	op := out.Operation
+	who, f, err := g.identify(r, e2bKey)
+	if f.Cause != cause.OK {
+		out.Err = err
+		return refuse(w, r, out, f)
+	}
 	if op.SandboxID != "" {
 		if !routing.ValidSandboxID(op.SandboxID) {
 			return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: routing.ErrInvalidSandboxID.Error()})
 		}
 		out.SandboxID = op.SandboxID
 	}
+	if f := g.withinLimits(w, r, who, op); f != nil {
+		return refuse(w, r, out, *f)
+	}
 	if r.ContentLength > g.opt.MaxControlBody {
 		return refuse(w, r, out, cause.Failure{Cause: cause.TooLarge})
+	}
+	if f, err := g.permit(r.Context(), who, op); f.Cause != cause.OK {
+		out.Err = err
+		return refuse(w, r, out, f)
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opt.MaxControlBody))
 	if err != nil {
@@ -33,9 +48,9 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		return refuse(w, r, out, causeOfBody(r, err))
 	}
 	if op.Create {
-		if body, err = completeCreate(body, g.opt.DefaultLifetime); err != nil {
+		if body, f, err = g.prepareCreate(r.Context(), who, body); f.Cause != cause.OK {
 			out.Err = err
-			return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: err.Error()})
+			return refuse(w, r, out, f)
 		}
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
@@ -46,8 +61,8 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	defer g.calls.add(func(error) { cancel() })()
 
 	var resp *http.Response
-	for _, cluster := range g.candidates(ctx, op) {
-		answer, address, err := g.sendControl(ctx, r, cluster, op, body)
+	for _, cluster := range g.candidates(ctx, who, op) {
+		answer, address, err := g.sendControl(ctx, r, who, cluster, op, body)
 		var dial *upstream.DialError
 		switch {
 		case errors.As(err, &dial) && op.SandboxID != "" && ctx.Err() == nil:
@@ -73,17 +88,44 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	}
 	out.Err = nil
 	defer resp.Body.Close()
-	return g.answerControl(ctx, w, r, resp, out)
+	return g.answerControl(ctx, w, r, who, resp, out)
+}
+
+// prepareCreate makes the body of a create what ROCK needs and, where there are
+// owners, what shows whose sandbox it will be.
+func (g *Gateway) prepareCreate(ctx context.Context, who *caller, body []byte) ([]byte, cause.Failure, error) {
+	body, err := completeCreate(body, g.opt.DefaultLifetime)
+	if err != nil {
+		return nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
+	}
+	if who == nil {
+		return body, cause.Failure{}, nil
+	}
+	body, id, err := ownCreate(body, routing.Owner{Subject: who.key.Subject, Key: who.key.Digest})
+	if err != nil {
+		return nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
+	}
+	if id != "" {
+		if f, err := g.permitID(ctx, who, id); f.Cause != cause.OK {
+			return nil, f, err
+		}
+	}
+	return body, cause.Failure{}, nil
 }
 
 // candidates are the clusters that may hold what a call is about. With several,
 // a sandbox is first looked up; a stopped one has no record any more, so after
 // that every cluster is asked until one knows it. A 404 means that nothing was
 // done, so asking on is safe for every call.
-func (g *Gateway) candidates(ctx context.Context, op routing.Operation) []*routing.Cluster {
+func (g *Gateway) candidates(ctx context.Context, who *caller, op routing.Operation) []*routing.Cluster {
 	all := g.opt.Clusters
 	if len(all) == 1 {
 		return all
+	}
+	if who != nil && who.cluster != "" {
+		if c := g.clusters[who.cluster]; c != nil {
+			return []*routing.Cluster{c} // where its owner was found out
+		}
 	}
 	if op.SandboxID == "" {
 		return all[:1]
@@ -97,7 +139,7 @@ func (g *Gateway) candidates(ctx context.Context, op routing.Operation) []*routi
 }
 
 // sendControl sends a call to the role that serves it.
-func (g *Gateway) sendControl(ctx context.Context, r *http.Request, cluster *routing.Cluster, op routing.Operation, body []byte) (*http.Response, string, error) {
+func (g *Gateway) sendControl(ctx context.Context, r *http.Request, who *caller, cluster *routing.Cluster, op routing.Operation, body []byte) (*http.Response, string, error) {
 	role := cluster.Admin
 	if op.Role == routing.ProxyRole {
 		role = cluster.Proxy
@@ -106,6 +148,9 @@ func (g *Gateway) sendControl(ctx context.Context, r *http.Request, cluster *rou
 		req := outbound(ctx, r, g.controlHop())
 		// The answer must be read, so nobody may compress it.
 		delete(req.Header, "Accept-Encoding")
+		if who != nil {
+			auth.SetTenant(req.Header, who.key.Tenant)
+		}
 		if op.CreateV2 {
 			req.URL.Opaque = "/sandboxes"
 		}
@@ -131,22 +176,42 @@ func controlFailure(client, call context.Context, err error) cause.Failure {
 
 // answerControl passes ROCK's answer on if it is E2B's, and converts it if not.
 // ctx is that of the call.
-func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *http.Request, resp *http.Response, out Outcome) Outcome {
+func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *http.Request, who *caller, resp *http.Response, out Outcome) Outcome {
 	if !knownStatus(resp.StatusCode) {
 		return refuse(w, r, out, unknownOutcome(cause.UpstreamInvalid))
 	}
 	head, more, err := peek(resp)
+	if err == nil && more && who != nil && resp.StatusCode < 300 {
+		head, more, err = ahead(resp, maxDisclosed)
+	}
 	if err != nil {
 		out.Err = err
 		return refuse(w, r, out, controlFailure(r.Context(), ctx, err))
 	}
-	if f, ok := convertControl(out.Operation, resp, head, more); ok {
+	f, converted := convertControl(out.Operation, resp, head, more)
+	switch {
+	case who == nil || converted:
+	case more:
+		f, converted = cause.Failure{Cause: cause.UpstreamInvalid, Message: "The answer is too long"}, true
+	case resp.StatusCode == http.StatusNotFound && out.SandboxID != "":
+		f, converted = noSuchSandbox, true // it was there a moment ago
+	}
+	if who != nil && strings.Contains(f.Message, reservedMetadata) {
+		f.Message = "" // a validation error may show what was sent, and with it the note of the owner
+	}
+	if converted {
 		if out.Operation.ChangesState {
 			g.opt.Routes.Invalidate(out.SandboxID) // who knows
 		}
 		return refuse(w, r, out, f)
 	}
 	g.learn(out.Operation, resp.StatusCode, head)
+	if who != nil {
+		if head, f = g.discloseAnswer(ctx, who, out.Operation, resp, head); f.Cause != cause.OK {
+			return refuse(w, r, out, f)
+		}
+		resp.Body = io.NopCloser(bytes.NewReader(head))
+	}
 	answerHeaders(w.Header(), resp)
 	if !more && len(head) > 0 {
 		// All of it is here: it arrives in one piece, whatever it came in.

@@ -4,8 +4,13 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"strconv"
+	"strings"
 	"time"
+
+	"github.com/caddy-e2b/gateway/handlers/splice"
+	"github.com/caddy-e2b/gateway/routing"
 )
 
 // completeCreate gives the body of a create the two fields that ROCK requires
@@ -41,3 +46,57 @@ func completeCreate(body []byte, lifetime time.Duration) ([]byte, error) {
 }
 
 var errCreateBody = errors.New("the body must be a JSON object")
+
+// chosenID is the metadata key by which a creator chooses the sandbox's id
+// (rock/common/constants.py).
+const chosenID = "ap-sandbox-id"
+
+// reservedMetadata begins the metadata keys that are the gateway's own.
+const reservedMetadata = "e2b-gateway/"
+
+// ownCreate notes the owner in the metadata of a completed create. id is what
+// the creator wants the sandbox to be called, or "". Every other byte stays as
+// it is. What two readers could read in two ways is refused: the note must be
+// what ROCK finds.
+func ownCreate(body []byte, owner routing.Owner) (owned []byte, id string, err error) {
+	create, ok := splice.Parse(body)
+	if !ok || !create.IsObject() {
+		return nil, "", errCreateBody
+	}
+	at := create.Find("metadata")
+	if at < 0 {
+		return nil, "", errMetadata
+	}
+	for i := range create.Len() {
+		if i != at && create.Name(i) == "metadata" {
+			return nil, "", errors.New("metadata is given twice")
+		}
+	}
+	metadata, ok := create.Child(at)
+	if !ok || !metadata.IsObject() {
+		return nil, "", errMetadata
+	}
+	seen := make(map[string]bool, metadata.Len())
+	for i := range metadata.Len() {
+		name := metadata.Name(i)
+		value, ok := metadata.Text(i)
+		switch {
+		case !ok:
+			return nil, "", errMetadata
+		case seen[name]:
+			return nil, "", errors.New("metadata holds a key twice")
+		case len(name) >= len(reservedMetadata) && strings.EqualFold(name[:len(reservedMetadata)], reservedMetadata):
+			return nil, "", fmt.Errorf("metadata: keys that begin with %s are the gateway's own", reservedMetadata)
+		case name == chosenID && !routing.ValidSandboxID(value):
+			return nil, "", fmt.Errorf("metadata: %s: %w", chosenID, routing.ErrInvalidSandboxID)
+		case name == chosenID:
+			id = value
+		}
+		seen[name] = true
+	}
+	metadata.Add(routing.MetadataOwner, splice.Quote(owner.Metadata()))
+	create.Set(at, metadata.Bytes())
+	return create.Bytes(), id, nil
+}
+
+var errMetadata = errors.New("metadata must be an object of strings")

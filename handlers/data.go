@@ -43,11 +43,16 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: err.Error()})
 	}
 	out.SandboxID = target.SandboxID
-	route, source, err := g.opt.Routes.Lookup(r.Context(), target.SandboxID)
-	out.Lookup = source
-	if c := causeOfLookup(r.Context(), route, err); c != cause.OK {
+	shown, f, err := g.opt.Access.examine(r, out.Operation, target)
+	if f.Cause != cause.OK {
 		out.Err = err
-		return refuse(w, r, out, cause.Failure{Cause: c, SandboxID: target.SandboxID})
+		return refuse(w, r, out, f)
+	}
+	route, source, f, err := g.lookup(r.Context(), shown, target.SandboxID)
+	out.Lookup = source
+	if f.Cause != cause.OK {
+		out.Err = err
+		return refuse(w, r, out, f)
 	}
 	c := &dataCall{
 		g: g, r: r,
@@ -61,6 +66,12 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 		c.fail(cause.Failure{Cause: cause.Internal})
 		return c.out
 	}
+	done, refusal := c.withinLimits(shown)
+	if refusal != nil {
+		c.fail(*refusal)
+		return c.out
+	}
+	defer done()
 	c.serve()
 	return c.out
 }
@@ -200,6 +211,7 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	// Set, not copied: Connection could have named it.
 	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
 	req.Header[routing.HeaderSandboxPort] = c.r.Header[routing.HeaderSandboxPort]
+	c.withhold(req)
 	if websocket.Requested(c.r) {
 		websocket.Mark(req.Header)
 	}

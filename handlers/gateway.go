@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/caddy-e2b/gateway/auth/limit"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -29,6 +30,12 @@ type Options struct {
 	// CORS says whether pages of other origins may read the answers.
 	// Default: CORSOn.
 	CORS CORS
+	// Limits is how much they may take. Nil: as much as they like.
+	Limits *limit.Limiter
+	// MaxHeader is the longest that a request's line and headers may be
+	// together, in bytes. Longer ones are refused with 431. Negative: the
+	// server's own limit is the only one. Default: 64 KiB.
+	MaxHeader int
 	// ControlTimeout bounds a control-plane call, from its first byte sent to
 	// its last byte received. ROCK's create blocks until the sandbox is up,
 	// so it is long. Default: 15m.
@@ -88,6 +95,9 @@ func New(opt Options) *Gateway {
 	}
 	if opt.MaxControlBody == 0 {
 		opt.MaxControlBody = 1 << 20
+	}
+	if opt.MaxHeader == 0 {
+		opt.MaxHeader = defaultMaxHeader
 	}
 	if opt.BufferBody == 0 {
 		opt.BufferBody = 64 << 10

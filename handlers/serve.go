@@ -56,6 +56,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, p
 		return refuse(w, r, out, cause.Failure{Cause: cause.Drain})
 	case !sendable(r):
 		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: "The request line is not valid"})
+	case g.opt.MaxHeader > 0 && headerSize(r) > g.opt.MaxHeader:
+		return refuse(w, r, out, cause.Failure{Cause: cause.HeaderTooLarge})
 	case planes&Data != 0 && routing.Reserved(r.URL.Path):
 		return refuse(w, r, out, cause.Failure{Cause: cause.Reserved, Path: r.URL.Path})
 	case g.isPreflight(r):

@@ -53,6 +53,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.loadKeys(ctx); err != nil {
 		return err
 	}
+	a.warnOfSampleKeys()
 	a.shared = newShared(func() (*live, error) { return build(a) })
 	if _, err := a.shared.acquire(); err != nil {
 		return err

@@ -35,9 +35,13 @@ func (e *expansion) texts(option string, values ...*string) {
 
 // secrets expands secrets, which editors and shells like to end with a newline.
 func (e *expansion) secrets(option string, values ...*string) {
-	e.texts(option, values...)
 	for _, v := range values {
+		given := *v != ""
+		e.texts(option, v)
 		*v = strings.TrimSpace(*v)
+		if given && *v == "" && e.err == nil {
+			e.err = fmt.Errorf("%s: the secret is empty", option)
+		}
 	}
 }
 

@@ -46,6 +46,9 @@ type Handler struct {
 	// accessLog says that the server has an access log, which is the only
 	// reader of its fields.
 	accessLog bool
+	// unlogged keeps requests out of the access log, because credentials would
+	// be in it.
+	unlogged bool
 }
 
 // CaddyModule returns the Caddy module information.
@@ -71,6 +74,11 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	if server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server); ok {
 		h.accessLog = server.Logs != nil
+		if !redactServer(server) && h.accessLog {
+			h.unlogged = true
+			h.logger.Warn("credentials cannot be taken out of the access log of this version of Caddy: it will have no line about "+
+				"requests that e2b serves", zap.String("server", server.Name()))
+		}
 		if server.IdleTimeout == 0 {
 			server.IdleTimeout = caddy.Duration(idleTimeout)
 		}
@@ -94,6 +102,9 @@ func (h *Handler) Validate() error { return h.Check() }
 // to the client in the protocol of the call, and Caddy's error routes know none
 // of those.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	if h.unlogged {
+		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
+	}
 	live, err := h.shared.acquire()
 	if err != nil {
 		// Only a request that comes after its config was replaced can get

@@ -15,6 +15,7 @@ import (
 // parts it is made of.
 type live struct {
 	gateway *handlers.Gateway
+	access  *handlers.Access   // nil: everybody gets in
 	members []*routing.Cluster // in the order of the config
 	routes  *routes
 	parts   leases
@@ -54,8 +55,7 @@ func build(a *App) (_ *live, err error) {
 	if l.routes, err = l.leaseRoutes(a, client, clientIDs, clusters, adminIDs); err != nil {
 		return nil, err
 	}
-	access, err := l.leaseAccess(a)
-	if err != nil {
+	if l.access, err = l.leaseAccess(a); err != nil {
 		return nil, err
 	}
 	l.members = clusters
@@ -64,7 +64,7 @@ func build(a *App) (_ *live, err error) {
 		Routes:          l.routes.cache,
 		Upstream:        client,
 		CORS:            corsOf(&a.Config),
-		Access:          access,
+		Access:          l.access,
 		ControlTimeout:  time.Duration(a.ControlTimeout),
 		MaxControlBody:  a.MaxControlBody,
 		BufferBody:      a.BufferBody,
@@ -131,7 +131,7 @@ func (l *live) clusters(configs []*e2bcaddyfile.ClusterConfig) (clusters []*rout
 func (l *live) leaseRoutes(a *App, client handlers.Upstream, clientIDs []string, clusters []*routing.Cluster, adminIDs []string) (*routes, error) {
 	options := []any{"routes", a.Cache}
 	for i, registry := range a.registries {
-		options = append(options, clusters[i].Name, registry.CaddyModule().ID, registry)
+		options = append(options, clusters[i].Name, registry.CaddyModule().ID, registry, a.Clusters[i].AESKey)
 		if _, ok := registry.(standalone); !ok {
 			options = append(options, clientIDs, adminIDs[i])
 		}
@@ -177,10 +177,15 @@ func makeRegistries(a *App, uses *leases) (members []routing.Member, err error) 
 		if err != nil {
 			return members, err
 		}
+		keyOf, err := rockKeys(c.AESKey)
+		if err != nil {
+			return members, fmt.Errorf("cluster %q: %w", c.Name, err)
+		}
 		registry, err := module.Registry(Environment{
 			Cluster:  c.Name,
 			Admin:    admin.Balancer,
 			Upstream: client,
+			KeyOf:    keyOf,
 			Logger:   slog.New(outlivingLog{}).With("cluster", c.Name),
 		})
 		if err != nil {

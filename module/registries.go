@@ -1,8 +1,6 @@
 package module
 
 import (
-	"time"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
 
@@ -25,17 +23,12 @@ func (RedisRegistry) CaddyModule() caddy.ModuleInfo {
 
 // Provision expands the addresses and secrets.
 func (r *RedisRegistry) Provision(caddy.Context) error {
-	e := newExpansion()
-	e.list("address", r.Addresses)
-	e.texts("username", &r.Username)
-	e.texts("password", &r.Password)
-	if s := r.Sentinel; s != nil {
-		e.texts("sentinel_master", &s.Master)
-		e.texts("sentinel_username", &s.Username)
-		e.texts("sentinel_password", &s.Password)
+	if err := r.CheckSecrets(); err != nil {
+		return err
 	}
+	e := newExpansion()
+	e.redis(&r.RedisConnection)
 	e.texts("prefix", &r.Prefix)
-	e.tls(r.TLS)
 	return e.err
 }
 
@@ -44,35 +37,20 @@ func (r *RedisRegistry) Validate() error { return r.Check() }
 
 // Registry implements [RegistryModule].
 func (r *RedisRegistry) Registry(env Environment) (routing.Registry, error) {
-	config := redis.Config{
-		Addresses: r.Addresses,
-		Username:  r.Username,
-		Password:  r.Password,
-		DB:        r.DB,
-		Cluster:   r.Cluster,
-		Protocol:  r.Protocol,
-		Identify:  r.Identify,
-		PoolSize:  r.PoolSize,
-		Timeout:   time.Duration(r.Timeout),
-		KeyPrefix: r.Prefix,
-		Fields: redis.Fields{
-			State:       r.Fields["state"],
-			HostIP:      r.Fields["host_ip"],
-			PortMapping: r.Fields["port_mapping"],
-			SandboxID:   r.Fields["sandbox_id"],
-			CreateTime:  r.Fields["create_time"],
-			StartTime:   r.Fields["start_time"],
-		},
-		Watch:   r.Watch,
-		Evicted: control.New(handlers.RoleClient{Role: env.Admin, Upstream: env.Upstream}.Get).Lookup,
-		Logger:  env.Logger,
+	config := redisConfig(&r.RedisConnection)
+	config.KeyPrefix = r.Prefix
+	config.Fields = redis.Fields{
+		State:       r.Fields["state"],
+		HostIP:      r.Fields["host_ip"],
+		PortMapping: r.Fields["port_mapping"],
+		SandboxID:   r.Fields["sandbox_id"],
+		CreateTime:  r.Fields["create_time"],
+		StartTime:   r.Fields["start_time"],
 	}
-	if s := r.Sentinel; s != nil {
-		config.Sentinel = &redis.Sentinel{Master: s.Master, Username: s.Username, Password: s.Password}
-	}
-	if t := r.TLS; t != nil {
-		config.TLS = &redis.TLS{CAFile: t.CA, CertFile: t.Cert, KeyFile: t.Key, ServerName: t.ServerName}
-	}
+	config.Watch = r.Watch
+	config.Evicted = control.New(handlers.RoleClient{Role: env.Admin, Upstream: env.Upstream}.Get).Lookup
+	config.KeyOf = env.KeyOf
+	config.Logger = env.Logger
 	return redis.New(config)
 }
 

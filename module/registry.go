@@ -32,6 +32,9 @@ type Environment struct {
 	Admin *routing.Balancer
 	// Upstream sends requests to them.
 	Upstream handlers.Upstream
+	// KeyOf opens rock_authorization_encrypted with the cluster's aes_key and
+	// returns the SHA-256 of the API key in it. Nil without an aes_key.
+	KeyOf func(sealed string) (key [32]byte, ok bool)
 	// Logger is for what an operator must know about the registry.
 	Logger *slog.Logger
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/caddyconfig/caddyfile"
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp/reverseproxy"
 
 	"github.com/caddy-e2b/gateway/handlers"
@@ -44,6 +45,8 @@ import (
 // without either, net/http cuts a few streams in ten thousand over HTTP/1.1 by
 // itself (golang/go#40747), and they would be told that the connection was lost.
 //
+// The logs of the server and of its reverse_proxy show no credential of E2B's.
+//
 // It needs no app "e2b" and asks no registry, so it cannot say that a sandbox is
 // gone or paused; the handler "e2b" can.
 type ReverseTransport struct {
@@ -61,6 +64,11 @@ func (ReverseTransport) CaddyModule() caddy.ModuleInfo {
 func (t *ReverseTransport) Provision(ctx caddy.Context) error {
 	if err := t.HTTPTransport.Provision(ctx); err != nil {
 		return err
+	}
+	server, ok := ctx.Value(caddyhttp.ServerCtxKey).(*caddyhttp.Server)
+	if !redactProxy(ctx) || ok && !redactServer(server) {
+		ctx.Logger().Warn("credentials cannot be taken out of the logs of this version of Caddy: keep levels warn and debug of " +
+			"reverse_proxy, and access logs, out of the log, or remove X-Access-Token and X-Api-Key by a filter")
 	}
 	t.stream = handlers.StreamTransport{Next: &t.HTTPTransport, Retryable: isDialError}
 	return nil

@@ -3,6 +3,7 @@ package routing
 import (
 	"net/http"
 	"path"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -83,10 +84,6 @@ func Classify(method, decodedPath string) Operation {
 	}
 	switch decodedPath {
 	case "/health":
-		// Answered without a credential, so nothing else than the question.
-		if method != http.MethodGet && method != http.MethodHead {
-			return Operation{}
-		}
 		return Operation{Plane: DataPlane, Name: "health"}
 	case "/files":
 		return Operation{Plane: DataPlane, Name: "files"}
@@ -130,23 +127,44 @@ func classifyControl(method, p string) Operation {
 	}
 	first, tail, _ := strings.Cut(rest[1:], "/")
 	op := Operation{Plane: ControlPlane, Role: AdminRole}
-	switch first {
-	case "sandboxes":
+	if first == "sandboxes" {
 		return classifySandboxes(op, method, version, tail)
-	case "snapshots":
-		op.Name = "Sandbox.list_snapshots"
-	case "templates":
-		op.Name = "Template"
-	case "volumes", "volumecontent":
-		op.Name = "Volume"
-	case "secrets":
-		op.Name = "Secret"
-	case "teams", "nodes", "api-keys", "access-tokens":
-		op.Name = first
-	default:
+	}
+	name, ok := collections[first]
+	if !ok {
 		return Operation{}
 	}
+	op.Name = name
 	return op
+}
+
+// collections are what the control plane has besides sandboxes, by the first
+// segment of the path.
+var collections = map[string]string{
+	"snapshots":     "Sandbox.list_snapshots",
+	"templates":     "Template",
+	"volumes":       "Volume",
+	"volumecontent": "Volume",
+	"secrets":       "Secret",
+	"teams":         "teams",
+	"nodes":         "nodes",
+	"api-keys":      "api-keys",
+	"access-tokens": "access-tokens",
+}
+
+// ControlPaths are the paths of the control plane without a version, with the
+// given id where they name a sandbox: one of each kind that [Classify] tells
+// apart. Whatever must hold for every call is tested against them.
+func ControlPaths(sandboxID string) []string {
+	paths := []string{"/sandboxes", "/sandboxes/metrics", "/sandboxes/" + sandboxID, "/sandboxes/" + sandboxID + "/unknown"}
+	for action := range actions {
+		paths = append(paths, "/sandboxes/"+sandboxID+"/"+action)
+	}
+	for first := range collections {
+		paths = append(paths, "/"+first, "/"+first+"/x", "/"+first+"/x/y")
+	}
+	slices.Sort(paths)
+	return paths
 }
 
 // actions are the calls below /sandboxes/{id}/.

@@ -3,6 +3,7 @@ package routing
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"hash/fnv"
 	"net"
@@ -31,6 +32,10 @@ func (e *Endpoint) Up() bool { return !e.down.Load() }
 // ParseEndpoint reads an address of a role: an http or https URL with a host,
 // an optional port (80 or 443 by default) and nothing else.
 func ParseEndpoint(raw string) (*Endpoint, error) {
+	if strings.Contains(raw, "@") {
+		// Not quoted: there may be a password in it.
+		return nil, errors.New("an address is scheme, host and port: a user or password is not supported")
+	}
 	u, err := url.Parse(raw)
 	switch {
 	case err != nil:
@@ -41,8 +46,8 @@ func ParseEndpoint(raw string) (*Endpoint, error) {
 		return nil, fmt.Errorf("%q: no host", raw)
 	case strings.Contains(u.Host, "%"):
 		return nil, fmt.Errorf("%q: an address with a zone is not supported", raw)
-	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "", u.User != nil:
-		return nil, fmt.Errorf("%q: only scheme, host and port are allowed", u.Redacted())
+	case u.Path != "" && u.Path != "/", u.RawQuery != "", u.Fragment != "":
+		return nil, fmt.Errorf("%q: only scheme, host and port are allowed", raw)
 	}
 	port := u.Port()
 	if port == "" {

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -40,6 +41,14 @@ func TestParseEndpointTakesAnOriginAndNothingElse(t *testing.T) {
 	for _, raw := range []string{"", "rock:8080", "ftp://rock", "http://", "http://rock:0", "http://rock:65536", "http://rock/api", "http://rock?x", "http://[fe80::1%25en0]:80", "http://u:p@rock", "http://ro ck"} {
 		if e, err := ParseEndpoint(raw); err == nil {
 			t.Errorf("ParseEndpoint(%q) = %+v, want an error", raw, e)
+		}
+	}
+}
+
+func TestAPasswordInAnAddressIsNotQuoted(t *testing.T) {
+	for _, raw := range []string{"http://u:canary@rock", "u:canary@rock:80", "http://u:canary%zz@rock", "ftp://u:canary@rock", "http://u:canary@"} {
+		if _, err := ParseEndpoint(raw); err == nil || strings.Contains(err.Error(), "canary") {
+			t.Errorf("ParseEndpoint(%q): %v", raw, err)
 		}
 	}
 }

@@ -78,6 +78,10 @@ const (
 	Unauthenticated
 	// Forbidden: the credential is good, but not for this.
 	Forbidden
+	// TrafficTokenMissing and TrafficTokenWrong are Unauthenticated on the ports
+	// of a sandbox that are not envd's, where E2B says 403.
+	TrafficTokenMissing
+	TrafficTokenWrong
 	// KeysUnavailable: the credential could not be checked. Nothing was sent.
 	KeysUnavailable
 	// BadRequest: the request cannot be understood or carried out as sent.
@@ -169,6 +173,10 @@ var table = [causes]row{
 		"A valid credential is required", ""},
 	Forbidden: {"forbidden", "permission_denied", 403, 0, 0,
 		"The API key does not allow this call", ""},
+	TrafficTokenMissing: {"traffic_token_missing", "permission_denied", 403, 0, 0,
+		"Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing", ""},
+	TrafficTokenWrong: {"traffic_token_wrong", "permission_denied", 403, 0, 0,
+		"Sandbox is secured with traffic access token. Provided token in header 'e2b-traffic-access-token' is invalid", ""},
 	KeysUnavailable: {"keys_unavailable", "aborted", 503, 0, 1,
 		"The gateway cannot check the credential at the moment; nothing was done, try again", ""},
 	BadRequest: {"bad_request", "invalid_argument", 400, 0, 0,

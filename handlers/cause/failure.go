@@ -1,6 +1,7 @@
 package cause
 
 import (
+	"cmp"
 	"encoding/json"
 	"html"
 	"net/http"
@@ -24,6 +25,8 @@ type Failure struct {
 	// upstream's own, kept.
 	Code   string
 	Status int
+	// RetryAfter replaces the table's wait, in seconds.
+	RetryAfter int
 	// Path is the request's path for Reserved, as E2B reports it.
 	Path string
 }
@@ -157,7 +160,7 @@ func (f Failure) writePage(w http.ResponseWriter) {
 func (f Failure) write(w http.ResponseWriter, status int, contentType string, body []byte) {
 	h := w.Header()
 	h.Set("Content-Type", contentType)
-	if after := table[f.Cause].retryAfter; after > 0 && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
+	if after := cmp.Or(f.RetryAfter, table[f.Cause].retryAfter); after > 0 && (status == http.StatusServiceUnavailable || status == http.StatusTooManyRequests) {
 		h.Set("Retry-After", strconv.Itoa(after))
 	} else if status >= 500 {
 		// Newest Python repeats 502 and 504 too, even a create, unless told

@@ -97,12 +97,23 @@ func TestAWrongCaddyfileIsRefusedWithFileAndLine(t *testing.T) {
 func TestTheAcceptedAreValid(t *testing.T) {
 	t.Setenv("REDIS_PASSWORD", "secret")
 	t.Setenv("SENTINEL_PASSWORD", "secret")
+	t.Setenv("KEYS_BEARER", "secret")
+	t.Setenv("KEYS_FILE", keysFile(t))
 	t.Setenv("ROCK_ADMIN", "http://rock-admin:8080")
 	t.Setenv("TOKEN_KEY", strings.Repeat("k", 32))
 	t.Setenv("AES_KEY", strings.Repeat("k", 43)+"=")
 	for _, g := range goldens(t, "accepted") {
 		t.Run(filepath.Base(g.path), func(t *testing.T) { validate(t, g.in) })
 	}
+}
+
+// keysFile is a file of API keys without any.
+func keysFile(t *testing.T) string {
+	path := filepath.Join(t.TempDir(), "keys.json")
+	if err := os.WriteFile(path, []byte(`{"keys": []}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 func TestTheExampleAdaptsAndIsValid(t *testing.T) {
@@ -119,7 +130,7 @@ func TestTheExampleAdaptsAndIsValid(t *testing.T) {
 	}
 	t.Setenv("REDIS_PASSWORD", "secret")
 	t.Setenv("TOKEN_KEY", strings.Repeat("k", 32))
-	validate(t, string(example))
+	validate(t, strings.Replace(string(example), "/etc/e2b-gateway/keys.json", keysFile(t), 1))
 }
 
 // Contract checklist 64: while Python 2.34.0 is served, no client is offered

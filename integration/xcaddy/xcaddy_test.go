@@ -3,6 +3,7 @@ package xcaddy
 import (
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -88,6 +89,7 @@ func build(t *testing.T, root, with string) {
 	dir := t.TempDir()
 	program := filepath.Join(dir, "caddy")
 	t.Setenv("REDIS_PASSWORD", "secret")
+	t.Setenv("TOKEN_KEY", strings.Repeat("k", 32))
 	// Caddy writes nothing to the user's home.
 	t.Setenv("XDG_DATA_HOME", dir)
 	t.Setenv("XDG_CONFIG_HOME", dir)
@@ -105,16 +107,36 @@ func build(t *testing.T, root, with string) {
 			modules[id] = strings.TrimSpace(pkg)
 		}
 	}
-	for _, id := range []string{"e2b", "http.handlers.e2b", "e2b.registries.redis", "e2b.registries.control", "e2b.registries.static"} {
+	for _, id := range []string{"e2b", "http.handlers.e2b", "e2b.registries.redis", "e2b.registries.control", "e2b.registries.static",
+		"e2b.keys.off", "e2b.keys.static", "e2b.keys.file", "e2b.keys.redis", "e2b.keys.http"} {
 		if pkg := modules[id]; !strings.HasPrefix(pkg, module+" ") || !strings.HasSuffix(pkg, " => "+root) {
 			t.Errorf("module %s is of %q, want %s => %s", id, pkg, module, root)
 		}
 	}
 
-	example := filepath.Join(root, "Caddyfile.example")
+	example := exampleIn(t, dir, root)
 	adapted := run(t, dir, program, "adapt", "--adapter", "caddyfile", "--config", example)
 	if !strings.Contains(adapted, `"handler":"e2b"`) {
 		t.Errorf("the example adapts to %s", adapted)
 	}
 	run(t, dir, program, "validate", "--adapter", "caddyfile", "--config", example)
+}
+
+// exampleIn copies the example to dir, with an empty file of keys there.
+func exampleIn(t *testing.T, dir, root string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.Join(root, "Caddyfile.example"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys, example := filepath.Join(dir, "keys.json"), filepath.Join(dir, "Caddyfile.example")
+	for file, content := range map[string]string{
+		keys:    `{"keys": []}`,
+		example: strings.ReplaceAll(string(text), "/etc/e2b-gateway/keys.json", keys),
+	} {
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return example
 }

@@ -80,6 +80,7 @@ func parse(sandboxID string, status int, body []byte, now time.Time) (*routing.R
 	}
 	route := &routing.Route{
 		SandboxID: sandboxID,
+		Owner:     routing.ParseOwner(answer.Metadata[routing.MetadataOwner]),
 		Lifecycle: routing.LifecycleOf(sandboxID, answer.StartedAt, answer.Metadata[sandboxIP]),
 	}
 	switch answer.State {

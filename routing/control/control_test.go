@@ -108,3 +108,13 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestTheAdminRolesAnswerTellsTheOwner(t *testing.T) {
+	want := routing.Owner{Subject: "alice", Key: [32]byte{1}}
+	for note, owner := range map[string]routing.Owner{want.Metadata(): want, "alice": {}, "": {}} {
+		route, err := New(answer(200, `{"sandboxID":"sbx-1","state":"running","metadata":{"e2b-gateway/owner":"`+note+`"}}`)).Lookup(t.Context(), "sbx-1")
+		if err != nil || route.Owner != owner {
+			t.Errorf("%q: %+v, %v", note, route, err)
+		}
+	}
+}

@@ -71,6 +71,12 @@ type Config struct {
 	// asked, and the sandbox is gone.
 	Evicted func(ctx context.Context, sandboxID string) (*routing.Route, error) `json:"-"`
 
+	// KeyOf opens rock_authorization_encrypted and returns the SHA-256 of the
+	// API key in it, false when there is none or it cannot be opened. It tells
+	// the owners of sandboxes that were made past the gateway. Default: they
+	// are nobody's.
+	KeyOf func(sealed string) (key [32]byte, ok bool) `json:"-"`
+
 	// Logger takes what happens to the watch. Default: slog.Default().
 	Logger *slog.Logger `json:"-"`
 }

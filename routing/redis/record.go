@@ -14,8 +14,9 @@ import (
 
 // parseRecord reads what a key holds: an object, or an array of one as JSON.GET
 // with a path answers. Every field may be missing (rock writes partial records
-// when two of its processes race); only the state is needed.
-func parseRecord(sandboxID string, record []byte, names Fields) (*routing.Route, error) {
+// when two of its processes race); only the state is needed. A record that does
+// not say whose it is is nobody's.
+func parseRecord(sandboxID string, record []byte, names Fields, keyOf func(string) ([32]byte, bool)) (*routing.Route, error) {
 	fields, err := object(record)
 	if err != nil {
 		return nil, err
@@ -27,7 +28,7 @@ func parseRecord(sandboxID string, record []byte, names Fields) (*routing.Route,
 	if err != nil {
 		return nil, err
 	}
-	r := &routing.Route{SandboxID: sandboxID, State: state}
+	r := &routing.Route{SandboxID: sandboxID, State: state, Owner: ownerOf(fields, keyOf)}
 	var problems []string
 	note := func(problem string) {
 		if problem != "" {
@@ -49,6 +50,33 @@ func parseRecord(sandboxID string, record []byte, names Fields) (*routing.Route,
 		scalar(fields[names.HostIP]), portsText(ports),
 	)
 	return r, nil
+}
+
+// Where ROCK keeps what tells the owner (rock/actions/sandbox/sandbox_info.py).
+const (
+	fieldMetadata      = "metadata"
+	fieldAuthorization = "rock_authorization_encrypted"
+)
+
+// ownerOf is whose sandbox it is: what the gateway noted, else what ROCK did.
+func ownerOf(fields map[string]json.RawMessage, keyOf func(string) ([32]byte, bool)) routing.Owner {
+	var metadata map[string]json.RawMessage
+	if json.Unmarshal(fields[fieldMetadata], &metadata) == nil {
+		if noted, ok := stringOf(metadata[routing.MetadataOwner]); ok {
+			if owner := routing.ParseOwner(noted); owner != (routing.Owner{}) {
+				return owner
+			}
+		}
+	}
+	sealed, ok := stringOf(fields[fieldAuthorization])
+	if !ok || keyOf == nil {
+		return routing.Owner{}
+	}
+	key, ok := keyOf(sealed)
+	if !ok {
+		return routing.Owner{}
+	}
+	return routing.Owner{Key: key}
 }
 
 // object returns the fields of a record, as they are.

@@ -20,7 +20,7 @@ const rayRecord = `{"sandbox_id":"sbx-1","host_ip":"10.20.30.41","host_name":"ra
 
 func parse(t *testing.T, record string) (*routing.Route, error) {
 	t.Helper()
-	r, err := parseRecord("sbx-1", []byte(record), rockFields)
+	r, err := parseRecord("sbx-1", []byte(record), rockFields, nil)
 	if (r == nil) == (err == nil) {
 		t.Fatalf("route %+v and error %v", r, err)
 	}
@@ -182,7 +182,7 @@ func TestRecordLifecycleChangesWithTheLifeAndNothingElse(t *testing.T) {
 
 func TestRecordFieldNamesAreConfigurable(t *testing.T) {
 	names := Fields{State: "phase", HostIP: "ip"}.withDefaults()
-	r, err := parseRecord("a", []byte(`{"phase":"running","ip":"10.0.0.1","state":"deleted","port_mapping":{"1":2}}`), names)
+	r, err := parseRecord("a", []byte(`{"phase":"running","ip":"10.0.0.1","state":"deleted","port_mapping":{"1":2}}`), names, nil)
 	if err != nil || r.State != routing.StateRunning || r.Host != netip.MustParseAddr("10.0.0.1") || r.Ports[1] != 2 {
 		t.Fatalf("got %+v, %v", r, err)
 	}
@@ -204,7 +204,7 @@ func FuzzParseRecord(f *testing.F) {
 		f.Add([]byte(record))
 	}
 	f.Fuzz(func(t *testing.T, record []byte) {
-		r, err := parseRecord("sbx-1", record, rockFields)
+		r, err := parseRecord("sbx-1", record, rockFields, nil)
 		if err != nil {
 			if r != nil || errors.Is(err, routing.ErrGone) == errors.Is(err, routing.ErrMalformed) {
 				t.Fatalf("route %+v, error %v", r, err)

@@ -84,7 +84,7 @@ func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route
 	case err != nil:
 		return nil, err
 	}
-	return parseRecord(sandboxID, record, r.cfg.Fields)
+	return parseRecord(sandboxID, record, r.cfg.Fields, r.cfg.KeyOf)
 }
 
 func (r *Registry) record(ctx context.Context, sandboxID string) ([]byte, error) {
@@ -160,8 +160,7 @@ const staleConnections = 16
 
 // command asks once, on a connection that lives.
 func (r *Registry) command(ctx context.Context, s style, key string) (record []byte, err error) {
-	for range staleConnections {
-		idle := r.client.PoolStats().IdleConns
+	err = onLiving(ctx, r.client, func() (err error) {
 		r.commands.Add(1)
 		if s == document {
 			get := goredis.NewStringCmd(ctx, "JSON.GET", key, "$")
@@ -170,10 +169,8 @@ func (r *Registry) command(ctx context.Context, s style, key string) (record []b
 		} else {
 			record, err = r.client.Get(ctx, key).Bytes()
 		}
-		if idle == 0 || !lost(err) || ctx.Err() != nil {
-			break
-		}
-	}
+		return err
+	})
 	return record, err
 }
 

@@ -27,6 +27,9 @@ type Sandbox struct {
 	// Lifecycle names this life of the sandbox. Default: made from Host and
 	// Ports.
 	Lifecycle string `json:"lifecycle,omitempty"`
+	// Owner is the subject of the API keys whose sandbox it is: 1 to 128 of
+	// A-Z a-z 0-9 . _ @ + -. Default: nobody's known.
+	Owner string `json:"owner,omitempty"`
 }
 
 // Registry is the table. It is a routing.Registry and never changes.
@@ -69,7 +72,7 @@ func (r *Registry) Lookup(_ context.Context, sandboxID string) (*routing.Route, 
 }
 
 func (s Sandbox) route(id string) (*routing.Route, error) {
-	r := &routing.Route{SandboxID: id, Lifecycle: s.Lifecycle}
+	r := &routing.Route{SandboxID: id, Lifecycle: s.Lifecycle, Owner: routing.Owner{Subject: s.Owner}}
 	switch s.State {
 	case "starting":
 		r.State = routing.StateStarting

@@ -102,3 +102,15 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 		}
 	}
 }
+
+func TestAnOwnerIsTheOneInTheTable(t *testing.T) {
+	r, err := static.New(map[string]static.Sandbox{"a": {Owner: "alice"}, "b": {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, subject := range map[string]string{"a": "alice", "b": ""} {
+		if route, err := r.Lookup(t.Context(), id); err != nil || route.Owner != (routing.Owner{Subject: subject}) {
+			t.Errorf("%s: %+v, %v", id, route, err)
+		}
+	}
+}

@@ -1,0 +1,96 @@
+package share
+
+import (
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/caddy-e2b/gateway/auth"
+	"github.com/caddy-e2b/gateway/auth/limit"
+	"github.com/caddy-e2b/gateway/integration/redistest"
+)
+
+// Field report G: a limit holds across gateways, and Redis going away takes
+// nothing from anybody.
+func TestTwoGatewaysShareALimitThroughRedis(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	quiet := slog.New(slog.NewTextHandler(io.Discard, nil))
+	gateway := func() *limit.Limiter {
+		client := goredis.NewClient(&goredis.Options{Addr: server.Addr})
+		l := limit.New(auth.Limits{Streams: 3}, auth.Limits{})
+		s := Start(client, l, quiet)
+		t.Cleanup(func() { s.Close(); client.Close() })
+		return l
+	}
+	a, b := gateway(), gateway()
+	who := limit.Who{Subject: "x"}
+	free := func(l *limit.Limiter) (n int) {
+		var open []limit.Stream
+		for {
+			s, r := l.Open(who)
+			if r != nil {
+				break
+			}
+			open = append(open, s)
+		}
+		for i := range open {
+			open[i].Close()
+		}
+		return len(open)
+	}
+	until := func(what string, want int) {
+		t.Helper()
+		ticker := time.NewTicker(20 * time.Millisecond)
+		defer ticker.Stop()
+		for end := time.After(30 * time.Second); free(b) != want; {
+			select {
+			case <-ticker.C:
+			case <-end:
+				t.Fatalf("%s: %d streams are free at the other gateway, want %d", what, free(b), want)
+			}
+		}
+	}
+	first, _ := a.Open(who)
+	second, _ := a.Open(who)
+	until("two streams", 1)
+	first.Close()
+	until("one stream", 2)
+	server.Stop()
+	until("Redis gone", 3) // what cannot be heard is not counted for ever
+	second.Close()
+	if n := free(a); n != 3 {
+		t.Errorf("%d streams are free while Redis is gone", n)
+	}
+}
+
+func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
+	l := limit.New(auth.Limits{Streams: 1, Requests: 1}, auth.Limits{})
+	s := &Share{limiter: l, name: "me"}
+	for _, message := range []string{"", "null", "[]", "{", `{"gateway":"me","keys":{"x":{"s":5}}}`, `{"gateway":"a","keys":{"x":{"s":-5,"r":-1,"re":9223372036854775807,"c":9223372036854775807,"ce":-7}}}`} {
+		s.heard([]byte(message))
+	}
+	if _, r := l.Open(limit.Who{Subject: "x"}); r != nil {
+		t.Errorf("%+v", r)
+	}
+	if r := l.Request(limit.Who{Subject: "x"}); r != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+func FuzzHeard(f *testing.F) {
+	f.Add([]byte(`{"gateway":"a","keys":{"x":{"r":1,"re":1000,"s":2}},"sandboxes":{"y":{"c":1,"ce":5}}}`))
+	f.Fuzz(func(t *testing.T, message []byte) {
+		l := limit.New(auth.Limits{Streams: 1, Requests: 1000}, auth.Limits{})
+		s := &Share{limiter: l, name: "me"}
+		s.heard(message)
+		s.heard(message)
+		l.Report()
+		// Nobody who was not spoken of is bounded by it.
+		if l.Request(limit.Who{Subject: "nobody else could have this name"}) != nil {
+			t.Fatal("refused")
+		}
+	})
+}

@@ -1,0 +1,244 @@
+package handlers
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/caddy-e2b/gateway/auth"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// Field report D13.
+func TestAnAnswerCarriesTheTokensThatAreGoodHere(t *testing.T) {
+	d := newDesk(t)
+	mint := func(id, subject string) string { return d.tokens.Mint(auth.AccessToken, id, subject) }
+	aliceToken, bobToken := mint("alices", "alice"), mint("bobs", "bob")
+	traffic := d.tokens.Mint(auth.TrafficToken, "alices", "alice")
+	for name, tc := range map[string]struct {
+		key, method, path string
+		answer, want      string
+	}{
+		"create":              {alice, "POST", "/sandboxes", ` {"sandboxID": "new" , "n":1.0 }`, ` {"sandboxID": "new" , "n":1.0,"envdAccessToken":"` + mint("new", "alice") + `" }`},
+		"create, ROCK's key":  {alice, "POST", "/sandboxes", `{"envdAccessToken":"Bearer x","sandboxID":"new"}`, `{"envdAccessToken":"` + mint("new", "alice") + `","sandboxID":"new"}`},
+		"create, null":        {alice, "POST", "/sandboxes", `{"envdAccessToken":null,"sandboxID":"new","domain":null}`, `{"envdAccessToken":"` + mint("new", "alice") + `","sandboxID":"new","domain":null}`},
+		"create, twice":       {alice, "POST", "/sandboxes", `{"envdAccessToken":"a","sandboxID":"new","envdAccessToken":"b"}`, `{"envdAccessToken":"` + mint("new", "alice") + `","sandboxID":"new","envdAccessToken":"` + mint("new", "alice") + `"}`},
+		"create, illegal id":  {alice, "POST", "/sandboxes", `{"sandboxID":"../x","envdAccessToken":"x"}`, `{"sandboxID":"../x"}`},
+		"connect":             {alicesOther, "POST", "/sandboxes/alices/connect", `{"sandboxID":"alices"}`, `{"sandboxID":"alices","envdAccessToken":"` + aliceToken + `"}`},
+		"connect v2":          {alice, "POST", "/v2/sandboxes/alices/connect", `{"sandboxID":"alices"}`, `{"sandboxID":"alices","envdAccessToken":"` + aliceToken + `"}`},
+		"resume, by an admin": {root, "POST", "/sandboxes/bobs/resume", `{"sandboxID":"bobs"}`, `{"sandboxID":"bobs","envdAccessToken":"` + bobToken + `"}`},
+		"about another":       {alice, "POST", "/sandboxes/alices/connect", `{"sandboxID":"bobs","envdAccessToken":"x"}`, `{"sandboxID":"bobs"}`},
+		"traffic token":       {alice, "POST", "/sandboxes/alices/connect", `{"sandboxID":"alices","trafficAccessToken":"x"}`, `{"sandboxID":"alices","trafficAccessToken":"` + traffic + `","envdAccessToken":"` + aliceToken + `"}`},
+		"open ports":          {alice, "POST", "/sandboxes/alices/connect", `{"sandboxID":"alices","trafficAccessToken":null}`, `{"sandboxID":"alices","trafficAccessToken":null,"envdAccessToken":"` + aliceToken + `"}`},
+		"get_info":            {alice, "GET", "/sandboxes/alices", `{"sandboxID":"alices","state":"running"}`, `{"sandboxID":"alices","state":"running"}`},
+		"get_info, a token":   {alice, "GET", "/sandboxes/alices", `{"sandboxID":"alices","envdAccessToken":"x"}`, `{"sandboxID":"alices","envdAccessToken":"` + aliceToken + `"}`},
+		"fork": {alice, "POST", "/sandboxes/alices/fork", `[{"sandbox":{"sandboxID":"f1","envdAccessToken":"x"}}, {"error":{"code":404,"message":"m"}}, {"sandbox":{"sandboxID":"f2"}}]`,
+			`[{"sandbox":{"sandboxID":"f1","envdAccessToken":"` + mint("f1", "alice") + `"}}, {"error":{"code":404,"message":"m"}}, {"sandbox":{"sandboxID":"f2","envdAccessToken":"` + mint("f2", "alice") + `"}}]`},
+		"scope control only": {clerk, "POST", "/sandboxes/alices/connect", `{"sandboxID":"alices","envdAccessToken":"x","trafficAccessToken":"y"}`, `{"sandboxID":"alices"}`},
+		"metadata is a user's": {alice, "GET", "/sandboxes/alices", `{"sandboxID":"alices","metadata":{"envdAccessToken":"mine","sandboxID":"a"}}`,
+			`{"sandboxID":"alices","metadata":{"envdAccessToken":"mine","sandboxID":"a"}}`},
+	} {
+		d.rock = func(w http.ResponseWriter, r *http.Request) { answerWith(201, unary, tc.answer)(w, r) }
+		r := d.ask(tc.key, tc.method, tc.path, "{}")
+		if r.status != 201 || r.body != tc.want || r.header.Get("Content-Length") != fmt.Sprint(len(tc.want)) {
+			t.Errorf("%s: %d %v\n%s\n%s", name, r.status, r.header, r.body, tc.want)
+		}
+	}
+}
+
+func TestInPassthroughTheTokenIsTheCallersOwnKey(t *testing.T) {
+	d := newDesk(t)
+	d.access.Tokens = nil
+	for key, want := range map[string]string{
+		alicesOther: `{"sandboxID":"alices","envdAccessToken":"` + alicesOther + `"}`,
+		clerk:       `{"sandboxID":"alices"}`,
+	} {
+		d.rock = answerWith(200, unary, `{"sandboxID":"alices","envdAccessToken":"`+alice+`","trafficAccessToken":"x"}`)
+		if r := d.ask(key, "POST", "/sandboxes/alices/connect", "{}"); r.body != want {
+			t.Errorf("%s: %s", key, r.body)
+		}
+	}
+}
+
+func TestNoAnswerShowsTheNoteOfTheOwner(t *testing.T) {
+	d := newDesk(t)
+	note := `"e2b-gateway/owner":"` + alices.Metadata() + `"`
+	for name, tc := range map[string]struct {
+		path         string
+		status       int
+		answer, want string
+	}{
+		"get_info":       {"/sandboxes/alices", 200, `{"sandboxID":"alices","metadata":{ "a":"b", ` + note + ` }}`, `{"sandboxID":"alices","metadata":{ "a":"b" }}`},
+		"another order":  {"/sandboxes/alices", 200, `{"metadata":{` + note + `,"a":"b"},"sandboxID":"alices"}`, `{"metadata":{"a":"b"},"sandboxID":"alices"}`},
+		"escaped":        {"/sandboxes/alices", 200, `{"metadata":{` + strings.Replace(note, "/", `\/`, 1) + `},"sandboxID":"alices"}`, `{"metadata":{},"sandboxID":"alices"}`},
+		"one level down": {"/sandboxes/alices/logs", 200, `{"logs":[{"metadata":{` + note + `}}]}`, `{"logs":[{"metadata":{}}]}`},
+		"list":           {"/v2/sandboxes", 200, `[{"sandboxID":"alices","metadata":{` + note + `}}]`, `[{"sandboxID":"alices","metadata":{}}]`},
+	} {
+		d.rock = answerWith(tc.status, unary, tc.answer)
+		if r := d.ask(alice, "GET", tc.path, ""); r.status != tc.status || r.body != tc.want {
+			t.Errorf("%s: %d %s", name, r.status, r.body)
+		}
+	}
+	for _, answer := range []string{
+		`{"code":400,"message":"bad value {'e2b-gateway/owner': 'alice'}"}`,
+		`{"detail":"bad value {'e2b-gateway/owner': 'alice'}"}`,
+		`{"status":"Failed","message":"x","error":"e2b-gateway/owner","result":{"code":4000}}`,
+	} {
+		d.rock = answerWith(400, unary, answer)
+		if strings.Contains(answer, "Failed") {
+			d.rock = answerWith(200, unary, answer)
+		}
+		r := d.ask(alice, "POST", "/sandboxes", `{"templateID":"base"}`)
+		if code, message := r.e2b(t); code != 400 || message == "" || strings.Contains(r.body, "alice") || strings.Contains(r.body, "e2b-gateway") {
+			t.Errorf("%s: %s", answer, r.body)
+		}
+	}
+}
+
+func TestAListShowsTheCallersSandboxes(t *testing.T) {
+	d := newDesk(t)
+	d.records.set("keyed", routing.StateRunning, routing.Owner{Key: auth.DigestOf(alicesOther)})
+	d.records.set("known", routing.StateRunning, noted("alice", alice))
+	item := func(id string, owner routing.Owner) string {
+		metadata := `"a":"b"`
+		if owner.Subject != "" {
+			metadata += `,"e2b-gateway/owner":"` + owner.Metadata() + `"`
+		}
+		return `{"sandboxID":"` + id + `","metadata":{` + metadata + `},"envdAccessToken":"secret"}`
+	}
+	d.rock = func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Next-Token", "next")
+		w.Header().Set("X-Total-Running", "9")
+		answerWith(200, unary, `[`+strings.Join([]string{
+			item("bob-1", noted("bob", bob)), item("alice-1", alices), item("keyed", routing.Owner{}), item("nobodys", routing.Owner{}),
+			item("alice-2", noted("alice", alicesOther)), item("unknown", routing.Owner{}), item("../x", routing.Owner{}), `{"metadata":null}`, `7`, `null`,
+			`{"sandboxID":"known"}`, item("bob-2", noted("bob", bob)),
+		}, " ,\n ")+`]`)(w, r)
+	}
+	list := func(key string) (ids []string, r reply) {
+		r = d.ask(key, "GET", "/v2/sandboxes?metadata=a%3Db", "")
+		var items []struct {
+			SandboxID, EnvdAccessToken string
+			Metadata                   map[string]string
+		}
+		if err := json.Unmarshal([]byte(r.body), &items); err != nil {
+			t.Fatalf("%s: %v", r.body, err)
+		}
+		for _, i := range items {
+			ids = append(ids, i.SandboxID)
+			if len(i.Metadata) > 1 || i.EnvdAccessToken == "secret" {
+				t.Errorf("%+v", i)
+			}
+			if i.EnvdAccessToken != "" {
+				claim, ok := d.tokens.Check(auth.AccessToken, i.EnvdAccessToken, i.SandboxID)
+				if owner := strings.Split(i.SandboxID, "-")[0]; !ok || strings.Contains(i.SandboxID, "-") && !claim.By(owner) {
+					t.Errorf("%s has a token for somebody else", i.SandboxID)
+				}
+			}
+		}
+		return ids, r
+	}
+	for key, want := range map[string][]string{
+		alice:       {"alice-1", "keyed", "alice-2", "known"},
+		alicesOther: {"alice-1", "keyed", "alice-2", "known"},
+		bob:         {"bob-1", "bob-2"},
+	} {
+		ids, r := list(key)
+		if !slices.Equal(ids, want) || r.header.Get("X-Next-Token") != "next" || r.header.Get("X-Total-Running") != "" {
+			t.Errorf("%s sees %q, %v", key, ids, r.header)
+		}
+		if sent := d.took(); len(sent) != 1 || sent[0].URL.RawQuery != "metadata=a%3Db" {
+			t.Errorf("ROCK got %v", sent)
+		}
+	}
+	if ids, _ := list(root); len(ids) < 9 {
+		t.Errorf("an admin sees %q", ids)
+	}
+	d.access.AllowUnowned = true
+	if ids, _ := list(bob); !slices.Equal(ids, []string{"bob-1", "nobodys", "bob-2"}) {
+		t.Errorf("where nobody's are everybody's, bob sees %q", ids)
+	}
+}
+
+// What cannot be looked through cannot be shown.
+func TestAnAnswerThatCannotBeUnderstoodIsNotShown(t *testing.T) {
+	for name, tc := range map[string]struct{ path, answer string }{
+		"no JSON":         {"/sandboxes/alices", `{"sandboxID":"alices"`},
+		"a string":        {"/sandboxes/alices", `"e2b_key"`},
+		"a list of it":    {"/v2/sandboxes", `{"items":[]}`},
+		"half a list":     {"/v2/sandboxes", `[{"sandboxID":"a"}`},
+		"a list too long": {"/v2/sandboxes", `[` + strings.Repeat(" ", maxDisclosed) + `]`},
+	} {
+		d := newDesk(t)
+		d.rock = answerWith(200, unary, tc.answer)
+		r := d.ask(alice, "GET", tc.path, "")
+		if code, _ := r.e2b(t); code != 500 || strings.Contains(r.body, "e2b_key") {
+			t.Errorf("%s: %.200s", name, r.body)
+		}
+	}
+}
+
+func TestALongListIsShownWhole(t *testing.T) {
+	d := newDesk(t)
+	const n = 10_000
+	item := `{"sandboxID":"a","metadata":{"e2b-gateway/owner":"` + alices.Metadata() + `","x":"` + strings.Repeat("x", 300) + `"}}`
+	body := "[" + strings.Repeat(item+",", n-1) + item + "]"
+	d.rock = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", unary)
+		io.WriteString(w, body)
+	}
+	r := d.ask(alice, "GET", "/v2/sandboxes", "")
+	var items []json.RawMessage
+	if err := json.Unmarshal([]byte(r.body), &items); err != nil || len(items) != n || strings.Contains(r.body, "e2b-gateway") {
+		t.Errorf("%d, %d items, %v", r.status, len(items), err)
+	}
+}
+
+func FuzzDisclose(f *testing.F) {
+	f.Add([]byte(`{"sandboxID":"a","envdAccessToken":"rock-secret","metadata":{"e2b-gateway/owner":"x"}}`), false)
+	f.Add([]byte(`[{"sandboxID":"a","metadata":{"e2b-gateway\/owner":"x"}}]`), true)
+	d := newDesk(f)
+	who := &caller{access: d.access, key: d.keys.keys[auth.DigestOf(alice)], secret: alice, subject: "alice"}
+	f.Fuzz(func(t *testing.T, body []byte, list bool) {
+		op := routing.Classify("GET", "/sandboxes/a")
+		if list {
+			op = routing.Classify("GET", "/v2/sandboxes")
+		}
+		got := discloser{d.gateway, who, op}.disclose(t.Context(), body)
+		if len(got) == 0 {
+			return
+		}
+		var v any
+		if err := json.Unmarshal(got, &v); err != nil {
+			t.Fatalf("%q became %q: %v", body, got, err)
+		}
+		inspect(t, v, false)
+	})
+}
+
+// inspect finds what must not be shown.
+func inspect(t *testing.T, v any, inMetadata bool) {
+	switch v := v.(type) {
+	case []any:
+		for _, e := range v {
+			inspect(t, e, false)
+		}
+	case map[string]any:
+		for name, e := range v {
+			if inMetadata {
+				if name == routing.MetadataOwner {
+					t.Fatalf("the note is shown: %v", v)
+				}
+				continue
+			}
+			if token, ok := e.(string); name == "envdAccessToken" && (!ok || !strings.HasPrefix(token, string(auth.AccessToken))) {
+				t.Fatalf("a token of ROCK's is shown: %v", v)
+			}
+			inspect(t, e, name == "metadata")
+		}
+	}
+}

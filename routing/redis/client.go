@@ -1,0 +1,62 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+// Client reads other things than routes from Redis, over connections that are
+// made as a Registry's are.
+type Client struct {
+	client  goredis.UniversalClient
+	secret  *strings.Replacer
+	timeout time.Duration
+}
+
+// NewClient returns a client for what cfg says about connections. It opens none
+// yet. Its owner calls Close.
+func NewClient(cfg Config) (*Client, error) {
+	if err := cfg.Validate(); err != nil {
+		return nil, err
+	}
+	cfg = cfg.withDefaults()
+	options, err := cfg.options()
+	if err != nil {
+		return nil, err
+	}
+	quiet()
+	return &Client{goredis.NewUniversalClient(options), redactor(cfg), cfg.Timeout}, nil
+}
+
+// Close closes all connections.
+func (c *Client) Close() error { return c.client.Close() }
+
+// Hash returns the fields of a hash, none when there is no such key. It returns
+// within Config.Timeout. An error holds no password.
+func (c *Client) Hash(ctx context.Context, key string) (fields map[string]string, err error) {
+	ctx, cancel := context.WithTimeout(ctx, c.timeout)
+	defer cancel()
+	err = onLiving(ctx, c.client, func() error {
+		fields, err = c.client.HGetAll(ctx, key).Result()
+		return err
+	})
+	if err != nil && !errors.Is(err, goredis.Nil) {
+		return nil, redacted{c.secret.Replace(err.Error()), err}
+	}
+	return fields, nil
+}
+
+// onLiving asks once, on a connection that lives.
+func onLiving(ctx context.Context, client goredis.UniversalClient, ask func() error) (err error) {
+	for range staleConnections {
+		idle := client.PoolStats().IdleConns
+		if err = ask(); idle == 0 || !lost(err) || ctx.Err() != nil {
+			break
+		}
+	}
+	return err
+}
