@@ -84,10 +84,6 @@ func Classify(method, decodedPath string) Operation {
 	}
 	switch decodedPath {
 	case "/health":
-		// Answered without a credential, so nothing else than the question.
-		if method != http.MethodGet && method != http.MethodHead {
-			return Operation{}
-		}
 		return Operation{Plane: DataPlane, Name: "health"}
 	case "/files":
 		return Operation{Plane: DataPlane, Name: "files"}
