@@ -160,7 +160,7 @@ func (g *Gateway) lookup(ctx context.Context, p proof, sandboxID string) (*routi
 		f, why = g.opt.Access.compare(ctx, p, sandboxID, route, err)
 	}
 	if p.blind() && (errors.Is(why, errForeign) || errors.Is(why, routing.ErrGone)) {
-		level(ctx, begun)
+		g.level(ctx, begun)
 	}
 	return route, source, f, why
 }

@@ -83,7 +83,7 @@ func (g *Gateway) permit(ctx context.Context, who *caller, op routing.Operation)
 		begun := time.Now()
 		f, err := g.permitOne(ctx, who, op.SandboxID)
 		if f == noSuchSandbox {
-			level(ctx, begun)
+			g.level(ctx, begun)
 		}
 		return f, err
 	default:
