@@ -109,6 +109,24 @@ func TestNoSecretComesOutOfTheBinary(t *testing.T) {
 		}
 		s.slots.absent(t, command[0], string(out))
 	}
+	// Keys come by standard input; one that comes as an argument is not repeated.
+	for _, tc := range []struct {
+		args  []string
+		stdin string
+	}{
+		{[]string{"keys", "check", "--config", file}, s.key},
+		{[]string{"keys", "check", "--config", file}, s.key + "0"},
+		{[]string{"keys", "hash"}, s.key},
+		{[]string{"keys", "hash", s.key}, ""},
+	} {
+		command := exec.CommandContext(t.Context(), harness.Build(t), tc.args...)
+		command.Stdin = strings.NewReader(tc.stdin)
+		out, _ := command.CombinedOutput()
+		if len(out) == 0 {
+			t.Errorf("%s %s says nothing, so it proves nothing", tc.args[0], tc.args[1])
+		}
+		s.slots.absent(t, tc.args[0]+" "+tc.args[1], string(out))
+	}
 
 	select {
 	case <-some:
