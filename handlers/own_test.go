@@ -3,6 +3,7 @@ package handlers
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -114,6 +115,40 @@ func TestAnIdThatIsSomebodyElsesCannotBeChosen(t *testing.T) {
 	d.records.fail(errors.New("down"))
 	if got := create(alice, "free"); got != 503 {
 		t.Errorf("nobody knows: %d", got)
+	}
+}
+
+// Two look at a free id at the same moment. ROCK would let both have it.
+func TestAnIdThatSomebodyIsJustGettingCannotBeChosen(t *testing.T) {
+	d := newDesk(t)
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	d.rock = func(w http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-answer
+		answerWith(201, unary, `{"sandboxID":"x"}`)(w, r)
+	}
+	create := func(key, id string) int {
+		return d.ask(key, "POST", "/sandboxes", `{"templateID":"base","metadata":{"ap-sandbox-id":"`+id+`"}}`).status
+	}
+	statuses := make(chan int, 3)
+	go func() { statuses <- create(alice, "free") }()
+	<-arrived
+	if got := create(bob, "free"); got != 400 {
+		t.Errorf("somebody else: %d", got)
+	}
+	go func() { statuses <- create(alicesOther, "free") }() // ROCK says what there is to say
+	<-arrived
+	go func() { statuses <- create(bob, "other") }()
+	<-arrived
+	close(answer)
+	for range 3 {
+		if got := <-statuses; got != 201 {
+			t.Errorf("%d", got)
+		}
+	}
+	go func() { <-arrived }()
+	if got := create(bob, "free"); got != 201 {
+		t.Errorf("once that is over: %d", got)
 	}
 }
 
