@@ -35,6 +35,7 @@ func TestACreateThatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
 		`{"metadata":{"\u0065\u0032b-gateway/owner":"bob"}}`:                "metadata",
 		`{"metadata":{"E2B-Gateway/Owner":"bob"}}`:                          "metadata",
 		`{"metadata":{"e2b-gateway/other":"bob"}}`:                          "metadata",
+		`{"metadata":{"e2b.agents.kruise.io/sandbox-i\u0070":"10.0.0.9"}}`:  "metadata",
 		`{"metadata":{"a":"1","a":"2"}}`:                                    "metadata",
 		`{"metadata":{"ap-sandbox-id":"a","ap-sandbox-i\u0064":"b"}}`:       "metadata",
 		`{"metadata":{},"metadata":{}}`:                                     "metadata",
