@@ -6,6 +6,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"fmt"
 	"time"
 )
 
@@ -98,6 +99,25 @@ type Limits struct {
 	Requests float64 `json:"requests,omitempty"` // a second
 	Creates  float64 `json:"creates,omitempty"`  // a minute
 	Body     int64   `json:"body,omitempty"`     // bytes of one request body
+}
+
+// LowestRate and HighestRate bound Limits.Requests and Limits.Creates, where they
+// are not negative or zero.
+const (
+	LowestRate  = 0.001
+	HighestRate = 1e9
+)
+
+// Check reports a rate that is no number, or out of bounds.
+func (l *Limits) Check() error {
+	for _, rate := range []float64{l.Requests, l.Creates} {
+		switch {
+		case rate < 0, rate == 0, rate >= LowestRate && rate <= HighestRate:
+		default: // also when it is no number
+			return fmt.Errorf("limits: requests and creates are numbers from %v to %.0f", LowestRate, HighestRate)
+		}
+	}
+	return nil
 }
 
 // What a store says instead of a key. Callers tell a client the same for an

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"strings"
 	"time"
 )
@@ -77,7 +76,7 @@ func (r *Record) keyOf(digest Digest) (*Key, error) {
 	if err := r.Tenant.check(); err != nil {
 		return nil, err
 	}
-	if err := r.Limits.check(); err != nil {
+	if err := r.Limits.Check(); err != nil {
 		return nil, err
 	}
 	return &Key{
@@ -134,15 +133,6 @@ func (t *Tenant) check() error {
 			if c := v.value[i]; c <= ' ' || c > '~' {
 				return fmt.Errorf("tenant: %s holds a character that is no visible ASCII", v.name)
 			}
-		}
-	}
-	return nil
-}
-
-func (l *Limits) check() error {
-	for _, v := range []float64{l.Requests, l.Creates} {
-		if math.IsNaN(v) || math.IsInf(v, 0) {
-			return errors.New("limits: requests and creates are numbers")
 		}
 	}
 	return nil

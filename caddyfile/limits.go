@@ -107,22 +107,28 @@ func rate(d *caddyfile.Dispenser, to *float64) error {
 			return err
 		}
 		n, err := strconv.ParseFloat(value, 64)
-		if err != nil || !(n >= lowestRate && n <= highestRate) { // also when it is no number
-			return d.Errf("%s: %q is not a number from 0.001 to 1000000000", option, value)
+		if err != nil || !(n >= auth.LowestRate && n <= auth.HighestRate) { // also when it is no number
+			return d.Errf("%s: %q is not a number from %v to %.0f", option, value, auth.LowestRate, auth.HighestRate)
 		}
 		*to = n
 		return nil
 	})
 }
 
-const (
-	lowestRate  = 0.001
-	highestRate = 1e9
-)
-
 func (l *LimitsConfig) check() error {
-	if l == nil || l.Sandbox == nil || l.Sandbox.Creates == 0 {
+	if l == nil {
 		return nil
 	}
-	return errors.New("limits: a sandbox makes no sandboxes: creates belongs to key")
+	for _, of := range []*auth.Limits{l.Key, l.Sandbox} {
+		if of == nil {
+			continue
+		}
+		if err := of.Check(); err != nil {
+			return err
+		}
+	}
+	if l.Sandbox != nil && l.Sandbox.Creates != 0 {
+		return errors.New("limits: a sandbox makes no sandboxes: creates belongs to key")
+	}
+	return nil
 }

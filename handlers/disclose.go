@@ -38,7 +38,9 @@ func (d discloser) disclose(ctx context.Context, body []byte) []byte {
 	}
 	switch {
 	case reachOf(d.op) != reachMany:
-		d.node(answer, d.who.subject)
+		if !d.node(answer, d.who.subject, 0) {
+			return nil
+		}
 	case answer.IsObject():
 		return nil
 	default:
@@ -47,9 +49,16 @@ func (d discloser) disclose(ctx context.Context, body []byte) []byte {
 	return answer.Bytes()
 }
 
-// node looks for sandboxes in an object or an array, of which fork has some one
-// level down. They are the subject's.
-func (d discloser) node(n *splice.Node, subject string) {
+// maxDepth is how deep in an answer a sandbox is looked for. E2B's are at most
+// two levels down; what is deeper than this is not understood.
+const maxDepth = 32
+
+// node looks for sandboxes in an object or an array. They are the subject's. It
+// returns false when it could not look everywhere.
+func (d discloser) node(n *splice.Node, subject string, depth int) bool {
+	if depth > maxDepth {
+		return false
+	}
 	for i := range n.Len() {
 		child, ok := n.Child(i)
 		switch {
@@ -58,13 +67,16 @@ func (d discloser) node(n *splice.Node, subject string) {
 			d.metadata(child)
 			n.Set(i, child.Bytes())
 		default:
-			d.node(child, subject)
+			if !d.node(child, subject, depth+1) {
+				return false
+			}
 			n.Set(i, child.Bytes())
 		}
 	}
 	if n.IsObject() {
 		d.tokens(n, subject)
 	}
+	return true
 }
 
 // metadata takes out of it what is not the client's, and returns the owner that
@@ -93,7 +105,7 @@ var tokenFields = []struct {
 
 // handsOut are the calls that give the caller a sandbox to work with.
 var handsOut = map[string]bool{
-	"Sandbox.create": true, "Sandbox.connect": true, "Sandbox.resume": true, "Sandbox.fork": true,
+	"Sandbox.create": true, "Sandbox.connect": true, "Sandbox.resume": true, "Sandbox.get_info": true,
 }
 
 // tokens puts the tokens that are good here in the place of ROCK's, which may be
@@ -128,9 +140,11 @@ func (d discloser) tokens(n *splice.Node, subject string) {
 // this caller.
 func (d discloser) token(kind auth.Kind, id, subject string) string {
 	switch {
-	case !d.who.key.Scopes.Has(auth.ScopeData), !routing.ValidSandboxID(id), subject == "":
+	case !d.who.key.Scopes.Has(auth.ScopeData), !routing.ValidSandboxID(id):
 		return ""
-	case d.op.SandboxID != "" && id != d.op.SandboxID && d.op.Name != "Sandbox.fork":
+	case subject == "" && !d.who.access.AllowUnowned:
+		return "" // it would open nothing
+	case d.op.SandboxID != "" && id != d.op.SandboxID:
 		return "" // the answer is about another sandbox than the question
 	case d.who.access.Tokens != nil:
 		return d.who.access.Tokens.Mint(kind, id, subject)
@@ -141,18 +155,25 @@ func (d discloser) token(kind auth.Kind, id, subject string) string {
 	}
 }
 
-// maxListLookups is how many owners of one list are looked up at a time.
-const maxListLookups = 8
+const (
+	// listLookupsAtOnce is how many owners of one list are looked up at a time.
+	listLookupsAtOnce = 8
+	// maxListLookups is how many are looked up in all. They are sandboxes that
+	// were made past the gateway; what comes after is shown to nobody.
+	maxListLookups = 1000
+)
 
 // list takes everybody else's sandboxes out, and those of which nobody can say
 // whose they are.
 func (d discloser) list(ctx context.Context, list *splice.Node) {
 	type entry struct {
 		node  *splice.Node
-		owner string // "": not the caller's to see
+		owner string
+		shown bool
 	}
 	entries := make([]entry, list.Len())
-	places := make(chan struct{}, maxListLookups)
+	places := make(chan struct{}, listLookupsAtOnce)
+	lookups := 0
 	var wg sync.WaitGroup
 	for i := range list.Len() {
 		e := &entries[i]
@@ -168,56 +189,48 @@ func (d discloser) list(ctx context.Context, list *splice.Node) {
 			}
 		}
 		if owner.Subject != "" {
-			e.owner = d.visible(owner.Subject)
+			e.owner, e.shown = owner.Subject, d.visible(owner.Subject)
 			continue
 		}
 		id := ""
 		if at := item.Find("sandboxID"); at >= 0 {
 			id, _ = item.Text(at)
 		}
+		if lookups++; lookups > maxListLookups {
+			continue
+		}
 		places <- struct{}{}
 		wg.Go(func() {
-			e.owner = d.ownerOf(ctx, id)
+			e.owner, e.shown = d.ownerOf(ctx, id)
 			<-places
 		})
 	}
 	wg.Wait()
 	for i, e := range entries {
-		if e.owner == "" {
+		if !e.shown || !d.node(e.node, e.owner, 0) {
 			list.Remove(i)
 			continue
 		}
-		d.node(e.node, e.owner)
 		list.Set(i, e.node.Bytes())
 	}
 }
 
-// visible is the owner of a sandbox that the caller may see, else "".
-func (d discloser) visible(owner string) string {
-	if owner == d.who.key.Subject || d.who.admin() {
-		return owner
-	}
-	return ""
+// visible reports whether the caller may see the sandboxes of an owner.
+func (d discloser) visible(owner string) bool {
+	return owner == d.who.key.Subject || d.who.admin()
 }
 
-// ownerOf is visible for a sandbox whose owner ROCK's list does not tell.
-func (d discloser) ownerOf(ctx context.Context, id string) string {
+// ownerOf is who owns a sandbox of which ROCK's list does not tell it, and whether
+// the caller may see it.
+func (d discloser) ownerOf(ctx context.Context, id string) (owner string, shown bool) {
 	route, _, err := d.g.opt.Routes.Lookup(ctx, id)
-	if err != nil && !d.who.admin() {
-		return ""
-	}
-	owner := ""
 	if err == nil {
 		owner, err = d.who.access.subjectOf(ctx, route.Owner)
 	}
-	switch {
-	case owner != "":
-		return d.visible(owner)
-	case d.who.admin(), err == nil && d.who.access.AllowUnowned:
-		return d.who.key.Subject
-	default:
-		return ""
+	if owner != "" {
+		return owner, d.visible(owner)
 	}
+	return "", d.who.admin() || err == nil && d.who.access.AllowUnowned
 }
 
 // discloseAnswer makes ROCK's answer, all of which is in body, one for the

@@ -84,7 +84,7 @@ type Gateway struct {
 	calls    calls
 	looks    looks
 	sweeper  sweeper
-	floor    time.Duration // notFoundFloor, but for tests with sockets
+	floor    time.Duration   // notFoundFloor, but for tests with sockets
 	ctx      context.Context // ends with Close
 	close    []func()
 }

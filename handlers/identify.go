@@ -86,11 +86,11 @@ var errTwoKeys = errors.New("the request must carry one API key, and once")
 // Authorization. SDKs that have an access token from before there were keys
 // send it beside the key, where it means nothing here. "" when there is none.
 func e2bKey(h http.Header) (string, error) {
-	switch keys := h[auth.HeaderAPIKey]; {
-	case len(keys) > 1, len(keys) == 1 && strings.Contains(keys[0], ","):
+	switch key, err := auth.Sole(h, auth.HeaderAPIKey); {
+	case err == nil:
+		return key, nil
+	case !errors.Is(err, auth.ErrNotSent):
 		return "", errTwoKeys
-	case len(keys) == 1:
-		return keys[0], nil
 	}
 	return bearer(h["Authorization"])
 }

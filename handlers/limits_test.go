@@ -98,7 +98,7 @@ func TestWhoAsksForTheHealthWithoutATokenUsesUpNothingOfTheOwners(t *testing.T) 
 	if r := g.try(t, callKinds[2], mine, g.token("alice", mine)); r.status != 200 {
 		t.Errorf("the owner's call: %d %s", r.status, r.body)
 	}
-	wantLimit(t, g.try(t, health, mine, g.token("alice", mine)), "this API key may make 0.01 a second")
+	wantLimit(t, g.try(t, health, mine, g.token("alice", mine)), "this sandbox may make 0.01 a second")
 }
 
 func TestStreamsAreBoundedBySandboxAndTold(t *testing.T) {

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"net/url"
@@ -42,11 +43,11 @@ func nativeKey(h http.Header) (string, error) {
 	if key, err := e2bKey(h); key != "" || err != nil || len(h[auth.HeaderAPIKey]) > 0 {
 		return key, err
 	}
-	switch keys := h[auth.HeaderRockKey]; {
-	case len(keys) > 1:
+	switch key, err := auth.Sole(h, auth.HeaderRockKey); {
+	case err == nil:
+		return key, nil
+	case !errors.Is(err, auth.ErrNotSent):
 		return "", errTwoKeys
-	case len(keys) == 1:
-		return keys[0], nil
 	}
 	return bearer(h[auth.HeaderRockAuthorization])
 }

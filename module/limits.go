@@ -1,6 +1,7 @@
 package module
 
 import (
+	"fmt"
 	"io"
 	"log/slog"
 
@@ -42,8 +43,8 @@ func (l *live) leaseLimits(a *App) (*limit.Limiter, error) {
 			perSandbox = *c.Sandbox
 		}
 	}
-	connection := a.redisOfLimits()
-	options := []any{"limits", perKey, perSandbox, connection}
+	connection, realm := a.redisOfLimits()
+	options := []any{"limits", perKey, perSandbox, connection, realm}
 	if connection != nil {
 		files, err := tlsFiles(connection.TLS)
 		if err != nil {
@@ -64,7 +65,7 @@ func (l *live) leaseLimits(a *App) (*limit.Limiter, error) {
 		if err != nil {
 			return nil, err
 		}
-		made.share = share.Start(client, made.Limiter, slog.New(outlivingLog{}))
+		made.share = share.Start(client, realm, made.Limiter, slog.New(outlivingLog{}))
 		return made, nil
 	})
 	if err != nil {
@@ -74,17 +75,19 @@ func (l *live) leaseLimits(a *App) (*limit.Limiter, error) {
 }
 
 // redisOfLimits is the Redis that gateways share their counters through: that of
-// the keys, else that of the first cluster, nil if neither has one.
-func (a *App) redisOfLimits() *e2bcaddyfile.RedisConnection {
+// the keys, else that of the first cluster, nil if neither has one. Gateways of
+// one realm read the same keys, or records, in it: Redis knows no databases and
+// prefixes where messages are concerned.
+func (a *App) redisOfLimits() (_ *e2bcaddyfile.RedisConnection, realm string) {
 	if keys, ok := a.keys.(*RedisKeys); ok {
-		return &keys.RedisConnection
+		return &keys.RedisConnection, fmt.Sprintf("%d:%s", keys.DB, keys.Prefix)
 	}
 	for _, registry := range a.registries {
 		if r, ok := registry.(*RedisRegistry); ok {
-			return &r.RedisConnection
+			return &r.RedisConnection, fmt.Sprintf("%d:%s", r.DB, r.Prefix)
 		}
 	}
-	return nil
+	return nil, ""
 }
 
 // maxHeader is the limit of Options.MaxHeader.

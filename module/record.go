@@ -45,6 +45,7 @@ func (h *Handler) complain(r *http.Request, out *handlers.Outcome) {
 	case cause.OK, cause.ClientGone:
 		return
 	case cause.ClientStalled, cause.BadRequest, cause.TooLarge, cause.NoSuchRoute, cause.Reserved, cause.NotOffered, cause.Unauthenticated,
+		cause.Forbidden, cause.HeaderTooLarge, cause.Limit,
 		cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStopped, cause.SandboxStarting:
 		level = zapcore.InfoLevel
 	case cause.Internal:

@@ -19,6 +19,7 @@ import (
 type Limiter struct {
 	perKey, perSandbox auth.Limits
 	keys, sandboxes    table
+	strangers          table // by sandbox; each gateway counts its own
 	others             others
 	now                func() time.Time
 }
@@ -29,6 +30,7 @@ func New(perKey, perSandbox auth.Limits) *Limiter {
 	l := &Limiter{perKey: perKey, perSandbox: perSandbox, now: time.Now}
 	l.keys.init()
 	l.sandboxes.init()
+	l.strangers.init()
 	return l
 }
 
@@ -40,6 +42,9 @@ type Who struct {
 	Limits auth.Limits
 	// SandboxID is the sandbox that is used, or "".
 	SandboxID string
+	// Stranger is somebody who has shown nothing. What strangers do with a
+	// sandbox is counted apart, so that they use up nothing of its owner's.
+	Stranger bool
 }
 
 // Refusal is a limit that has been reached.
@@ -69,10 +74,18 @@ var per = [kinds]struct {
 
 // Request counts one call, of whatever plane. Nil means that it may go on.
 func (l *Limiter) Request(who Who) *Refusal {
-	if r := l.take(&l.keys, "API key", who.Subject, pick(who.Limits.Requests, l.perKey.Requests), requests); r != nil {
+	perSandbox := pick(0, l.perSandbox.Requests)
+	if who.Stranger {
+		return l.take(&l.strangers, "sandbox", who.SandboxID, perSandbox, requests)
+	}
+	if r := l.take(&l.sandboxes, "sandbox", who.SandboxID, perSandbox, requests); r != nil {
 		return r
 	}
-	return l.take(&l.sandboxes, "sandbox", who.SandboxID, pick(0, l.perSandbox.Requests), requests)
+	r := l.take(&l.keys, "API key", who.Subject, pick(who.Limits.Requests, l.perKey.Requests), requests)
+	if r != nil && perSandbox > 0 && who.SandboxID != "" {
+		l.sandboxes.giveBack(who.SandboxID, requests, l.now().UnixNano())
+	}
+	return r
 }
 
 // Create counts the making of one sandbox.
@@ -104,7 +117,10 @@ func (l *Limiter) take(in *table, of, id string, rate float64, k kind) *Refusal 
 }
 
 // Stream is one stream that has been let in.
-type Stream struct{ held [2]held }
+type Stream struct {
+	limiter *Limiter
+	held    [2]held
+}
 
 type held struct {
 	in *table
@@ -114,7 +130,7 @@ type held struct {
 // Open lets one more stream in, or returns which limit it would break. The
 // caller closes the stream.
 func (l *Limiter) Open(who Who) (Stream, *Refusal) {
-	var s Stream
+	s := Stream{limiter: l}
 	for i, bound := range []struct {
 		in   *table
 		of   string
@@ -127,7 +143,7 @@ func (l *Limiter) Open(who Who) (Stream, *Refusal) {
 		if bound.most <= 0 || bound.id == "" {
 			continue
 		}
-		if !bound.in.open(bound.id, int64(bound.most)) {
+		if !bound.in.open(bound.id, int64(bound.most), l.now().UnixNano()) {
 			s.Close()
 			return Stream{}, &Refusal{
 				Text:  fmt.Sprintf("Too many streams: this %s may have %d at a time", bound.of, bound.most),
@@ -143,7 +159,7 @@ func (l *Limiter) Open(who Who) (Stream, *Refusal) {
 func (s *Stream) Close() {
 	for i, h := range s.held {
 		if h.in != nil {
-			h.in.closed(h.id)
+			h.in.closed(h.id, s.limiter.now().UnixNano())
 			s.held[i] = held{}
 		}
 	}

@@ -188,6 +188,42 @@ func TestWhoDoesNothingIsForgotten(t *testing.T) {
 	}
 }
 
+// Without anybody who reports, too.
+func TestTheCountersOfManyWhoCameOnceAreForgotten(t *testing.T) {
+	l, c := limiter(auth.Limits{Requests: 10}, auth.Limits{})
+	for i := range 20_000 {
+		c.Time = c.Add(time.Millisecond)
+		l.Request(Who{Subject: fmt.Sprint("k", i)})
+	}
+	n := 0
+	for i := range l.keys.shards {
+		n += len(l.keys.shards[i].uses)
+	}
+	if most := 2 * 64 * len(l.keys.shards); n > most {
+		t.Errorf("%d are remembered of whom none did anything for a second, want at most %d", n, most)
+	}
+}
+
+// What a busy sandbox is refused takes nothing of its owner's other ones, and the
+// other way round.
+func TestARefusedCallCountsNowhere(t *testing.T) {
+	l, _ := limiter(auth.Limits{Requests: 10}, auth.Limits{Requests: 4})
+	if n := admitted(100, func() *Refusal { return l.Request(Who{Subject: "a", SandboxID: "busy"}) }); n != 4 {
+		t.Errorf("%d", n)
+	}
+	for _, id := range []string{"s-1", "s-2"} {
+		if n := admitted(3, func() *Refusal { return l.Request(Who{Subject: "a", SandboxID: id}) }); n != 3 {
+			t.Errorf("%s: %d", id, n)
+		}
+	}
+	if n := admitted(9, func() *Refusal { return l.Request(Who{Subject: "a", SandboxID: "s-3"}) }); n != 0 {
+		t.Errorf("%d more than the key may", n)
+	}
+	if n := admitted(9, func() *Refusal { return l.Request(Who{Subject: "b", SandboxID: "s-3"}) }); n != 4 {
+		t.Errorf("%d, the refused ones were counted", n)
+	}
+}
+
 func TestCountersStandUpToEverybodyAtOnce(t *testing.T) {
 	l, _ := limiter(auth.Limits{Requests: 500, Streams: 10}, auth.Limits{})
 	var wg sync.WaitGroup

@@ -54,8 +54,8 @@ func (t *table) report(now int64) map[string]Use {
 	var uses map[string]Use
 	t.sweep(now, func(id string, u *use) {
 		told := Use{
-			Requests: u.admitted[requests].Swap(0),
-			Creates:  u.admitted[creates].Swap(0),
+			Requests: max(u.admitted[requests].Swap(0), 0),
+			Creates:  max(u.admitted[creates].Swap(0), 0),
 			Streams:  u.streams.Load(),
 		}
 		if told == (Use{}) {
@@ -93,7 +93,7 @@ func (l *Limiter) Heard(usage Usage) {
 func (t *table) heard(uses map[string]Use, before map[string]int64, now int64) map[string]int64 {
 	var streams map[string]int64
 	for id, told := range uses {
-		t.with(id, func(u *use) {
+		t.with(id, now, func(u *use) {
 			if told.Requests > 0 && told.RequestEach > 0 {
 				u.spent(requests, told.Requests, told.RequestEach, now)
 			}
@@ -113,7 +113,7 @@ func (t *table) heard(uses map[string]Use, before map[string]int64, now int64) m
 	}
 	for id, n := range before {
 		if _, still := uses[id]; !still {
-			t.with(id, func(u *use) { u.elsewhere.Add(-n) })
+			t.with(id, now, func(u *use) { u.elsewhere.Add(-n) })
 		}
 	}
 	return streams

@@ -18,6 +18,8 @@ type table struct {
 type shard struct {
 	mu   sync.RWMutex
 	uses map[string]*use
+	// full is how many there may be before those that do nothing are looked for.
+	full int
 }
 
 // use is what one of them does.
@@ -44,8 +46,11 @@ func (t *table) shard(id string) *shard {
 	return &t.shards[maphash.String(t.seed, id)%uint64(len(t.shards))]
 }
 
-// with calls f with the counters of id. They are not forgotten meanwhile.
-func (t *table) with(id string, f func(*use)) {
+// with calls f with the counters of id. They are not forgotten meanwhile. A shard
+// that has filled up is cleared of who does nothing at the time now, so that it
+// grows with those who do something, at the cost of a look at two for each that
+// comes.
+func (t *table) with(id string, now int64, f func(*use)) {
 	s := t.shard(id)
 	s.mu.RLock()
 	if u := s.uses[id]; u != nil {
@@ -58,10 +63,25 @@ func (t *table) with(id string, f func(*use)) {
 	defer s.mu.Unlock()
 	u := s.uses[id]
 	if u == nil {
+		s.makeRoom(now)
 		u = new(use)
 		s.uses[id] = u
 	}
 	f(u)
+}
+
+// makeRoom forgets who does nothing, when the shard is full.
+func (s *shard) makeRoom(now int64) {
+	const least = 64
+	if len(s.uses) < max(s.full, least) {
+		return
+	}
+	for id, u := range s.uses {
+		if u.idle(now) {
+			delete(s.uses, id)
+		}
+	}
+	s.full = 2 * len(s.uses)
 }
 
 // take counts one, at most rate in a unit of time on average and as many, one at
@@ -72,7 +92,7 @@ func (t *table) take(id string, k kind, rate float64, now int64) (wait time.Dura
 	// no limit at all.
 	each := int64(min(float64(per[k].unit)/rate, float64(longest)))
 	room := int64(math.Max(1, rate) * float64(each))
-	t.with(id, func(u *use) {
+	t.with(id, now, func(u *use) {
 		u.each[k].Store(each)
 		for {
 			old := u.full[k].Load()
@@ -94,9 +114,17 @@ func (t *table) take(id string, k kind, rate float64, now int64) (wait time.Dura
 // longest is what one call takes at the most.
 const longest = 365 * 24 * time.Hour
 
+// giveBack undoes a take that was of no use in the end.
+func (t *table) giveBack(id string, k kind, now int64) {
+	t.with(id, now, func(u *use) {
+		u.full[k].Add(-u.each[k].Load())
+		u.admitted[k].Add(-1)
+	})
+}
+
 // open counts one more stream unless there are most of them.
-func (t *table) open(id string, most int64) (ok bool) {
-	t.with(id, func(u *use) {
+func (t *table) open(id string, most, now int64) (ok bool) {
+	t.with(id, now, func(u *use) {
 		for {
 			n := u.streams.Load()
 			if n+u.elsewhere.Load() >= most {
@@ -124,8 +152,8 @@ func (u *use) spent(k kind, n, each, now int64) {
 	}
 }
 
-func (t *table) closed(id string) {
-	t.with(id, func(u *use) { u.streams.Add(-1) })
+func (t *table) closed(id string, now int64) {
+	t.with(id, now, func(u *use) { u.streams.Add(-1) })
 }
 
 // sweep calls f with everything there is and forgets who does nothing any more.

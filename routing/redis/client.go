@@ -64,20 +64,23 @@ func (c *Client) Publish(ctx context.Context, channel string, message []byte) er
 
 // Listen calls heard with every message that is published on the channel from
 // now on, until ctx ends. What is published while there is no connection is
-// missed.
-func (c *Client) Listen(ctx context.Context, channel string, heard func(message string)) {
+// missed. An error, which holds no password, says that it could not begin.
+func (c *Client) Listen(ctx context.Context, channel string, heard func(message string)) error {
 	in := c.client.Subscribe(ctx, channel)
 	defer in.Close()
+	if _, err := in.ReceiveTimeout(ctx, c.timeout); err != nil {
+		return redacted{c.secret.Replace(err.Error()), err}
+	}
 	messages := in.Channel() // connects again by itself
 	for {
 		select {
 		case m, ok := <-messages:
 			if !ok {
-				return
+				return nil
 			}
 			heard(m.Payload)
 		case <-ctx.Done():
-			return
+			return nil
 		}
 	}
 }

@@ -18,8 +18,9 @@ import (
 	"github.com/caddy-e2b/gateway/auth/limit"
 )
 
-// Channel is where gateways talk.
-const Channel = "e2b-gateway:limits"
+// Channel begins the name of the channel on which gateways talk. What follows it
+// keeps apart those that share a Redis and nothing else.
+const Channel = "e2b-gateway:limits:"
 
 // interval is how often they do, if they have anything to say. It is how much
 // too late a limit may hold where calls come through several gateways.
@@ -34,8 +35,8 @@ type Redis interface {
 	// returns soon, whatever the server does.
 	Publish(ctx context.Context, channel string, message []byte) error
 	// Listen calls heard with each message until ctx ends, and connects again
-	// when a connection is lost.
-	Listen(ctx context.Context, channel string, heard func(message string))
+	// when a connection is lost. An error says that it could not begin.
+	Listen(ctx context.Context, channel string, heard func(message string)) error
 	io.Closer
 }
 
@@ -45,15 +46,17 @@ type Share struct {
 	limiter *limit.Limiter
 	log     *slog.Logger
 	name    string
+	channel string
 	cancel  context.CancelFunc
 	done    sync.WaitGroup
 }
 
-// Start begins to share. Close closes the Redis, too.
-func Start(redis Redis, limiter *limit.Limiter, log *slog.Logger) *Share {
+// Start begins to share, with those that use the same Redis and the same realm.
+// Close closes the Redis, too.
+func Start(redis Redis, realm string, limiter *limit.Limiter, log *slog.Logger) *Share {
 	ctx, cancel := context.WithCancel(context.Background())
-	s := &Share{redis: redis, limiter: limiter, log: log, name: rand.Text(), cancel: cancel}
-	s.done.Go(func() { redis.Listen(ctx, Channel, s.heard) })
+	s := &Share{redis: redis, limiter: limiter, log: log, name: rand.Text(), channel: Channel + realm, cancel: cancel}
+	s.done.Go(func() { s.listen(ctx) })
 	s.done.Go(func() { s.tell(ctx) })
 	return s
 }
@@ -63,6 +66,36 @@ func (s *Share) Close() error {
 	s.cancel()
 	s.done.Wait()
 	return s.redis.Close()
+}
+
+// listen hears the others, once it may. It tries again with long pauses: a user
+// without the right to gets it from an operator.
+func (s *Share) listen(ctx context.Context) {
+	failing := false
+	for n := 0; ctx.Err() == nil; n++ {
+		err := s.redis.Listen(ctx, s.channel, s.heard)
+		failing = s.complain(ctx, "SUBSCRIBE", failing, err)
+		pause := time.NewTimer(min(interval<<min(n, 8), 30*time.Second))
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			pause.Stop()
+		}
+	}
+}
+
+// complain logs a change from well to failing and back, and returns which it is.
+func (s *Share) complain(ctx context.Context, command string, before bool, err error) (failing bool) {
+	failing = err != nil && ctx.Err() == nil
+	switch {
+	case failing && !before:
+		// Not the error's text: a server may quote what it was sent.
+		s.log.Warn("limits are not shared with other gateways at the moment: Redis cannot be reached, or does not allow the command on the channel",
+			"command", command, "channel", s.channel)
+	case before && !failing && ctx.Err() == nil:
+		s.log.Info("limits are shared with other gateways again", "command", command)
+	}
+	return failing
 }
 
 func (s *Share) heard(message string) {
@@ -91,17 +124,8 @@ func (s *Share) tell(ctx context.Context) {
 		quiet = usage.Quiet()
 		message, err := json.Marshal(usage)
 		if err == nil {
-			err = s.redis.Publish(ctx, Channel, message)
+			err = s.redis.Publish(ctx, s.channel, message)
 		}
-		if failed := err != nil && ctx.Err() == nil; failed != failing {
-			failing = failed
-			if failing {
-				// Not the error's text: a server may quote what it was sent.
-				s.log.Warn("limits are not shared with other gateways at the moment: Redis cannot be reached, or does not allow PUBLISH on the channel",
-					"channel", Channel)
-			} else {
-				s.log.Info("limits are shared with other gateways again")
-			}
-		}
+		failing = s.complain(ctx, "PUBLISH", failing, err)
 	}
 }

@@ -1,16 +1,24 @@
 package share
 
 import (
+	"context"
+	"errors"
 	"io"
 	"log/slog"
+	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
+
+	"go.uber.org/goleak"
 
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/auth/limit"
 	"github.com/caddy-e2b/gateway/integration/redistest"
 	"github.com/caddy-e2b/gateway/routing/redis"
 )
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 // Field report G: a limit holds across gateways, and Redis going away takes
 // nothing from anybody.
@@ -23,7 +31,7 @@ func TestTwoGatewaysShareALimitThroughRedis(t *testing.T) {
 			t.Fatal(err)
 		}
 		l := limit.New(auth.Limits{Streams: 3}, auth.Limits{})
-		s := Start(client, l, quiet)
+		s := Start(client, "0:alive:", l, quiet)
 		t.Cleanup(func() { s.Close() })
 		return l
 	}
@@ -66,6 +74,44 @@ func TestTwoGatewaysShareALimitThroughRedis(t *testing.T) {
 	if n := free(a); n != 3 {
 		t.Errorf("%d streams are free while Redis is gone", n)
 	}
+}
+
+// forbidden is a Redis whose user may neither speak nor listen.
+type forbidden struct{ asked chan string }
+
+func (f forbidden) Publish(context.Context, string, []byte) error {
+	f.asked <- "PUBLISH"
+	return errors.New("NOPERM hunter2")
+}
+
+func (f forbidden) Listen(context.Context, string, func(string)) error {
+	f.asked <- "SUBSCRIBE"
+	return errors.New("NOPERM hunter2")
+}
+
+func (forbidden) Close() error { return nil }
+
+func TestAnOperatorIsToldOnceThatNothingIsShared(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var log strings.Builder
+		l := limit.New(auth.Limits{Streams: 3}, auth.Limits{})
+		stream, _ := l.Open(limit.Who{Subject: "x"})
+		defer stream.Close()
+		asked := make(chan string, 1000)
+		s := Start(forbidden{asked}, "0:", l, slog.New(slog.NewTextHandler(&log, nil)))
+		time.Sleep(10 * time.Second) // the bubble's
+		s.Close()
+		n := map[string]int{}
+		for range len(asked) {
+			n[<-asked]++
+		}
+		if n["PUBLISH"] < 10 || n["SUBSCRIBE"] < 3 || n["SUBSCRIBE"] > 20 {
+			t.Errorf("asked: %v", n)
+		}
+		if text := log.String(); strings.Count(text, "WARN") != 2 || !strings.Contains(text, "command=SUBSCRIBE") || !strings.Contains(text, "command=PUBLISH") || strings.Contains(text, "hunter2") {
+			t.Errorf("%s", text)
+		}
+	})
 }
 
 func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {
