@@ -62,8 +62,10 @@ const (
 	targets
 	// accessTokens open envd. An app beside it has no use for one.
 	accessTokens
-	// cookies may be those of a site that the gateway is part of.
-	cookies
+	// pages are what a browser adds of itself: cookies, which may be those of a
+	// site that the gateway is part of, and the URL of the page, which may be a
+	// signed one. Only an app has a use for them.
+	pages
 	// authorizations are the control plane's Bearer, or envd's user, or an
 	// app's own.
 	authorizations
@@ -95,7 +97,8 @@ var guarded = map[string]family{
 	"e2b-sandbox-id":           targets,
 	"e2b-sandbox-port":         targets,
 	"x-access-token":           accessTokens,
-	"cookie":                   cookies,
+	"cookie":                   pages,
+	"referer":                  pages,
 	"authorization":            authorizations,
 	"content-length":           framings,
 	"transfer-encoding":        hops,
@@ -180,7 +183,7 @@ func (h Hop) passageOf(f family) Passage {
 		kept = h == Envd || h == App
 	case accessTokens:
 		kept = h == Envd
-	case cookies:
+	case pages:
 		kept = h == App
 	case authorizations:
 		kept = h != Control

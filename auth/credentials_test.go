@@ -47,6 +47,7 @@ func TestEachHopGetsOnlyTheCredentialsThatAreItsOwn(t *testing.T) {
 		{"Xrl-Authorization", [4]Passage{Dropped, Kept, Dropped, Dropped}},
 		{"Authorization", [4]Passage{Dropped, Kept, Kept, Kept}},
 		{"Cookie", [4]Passage{Dropped, Dropped, Dropped, Kept}},
+		{"Referer", [4]Passage{Dropped, Dropped, Dropped, Kept}},
 		{"X-Access-Token", [4]Passage{Dropped, Dropped, Kept, Dropped}},
 		{"E2b-Sandbox-Id", [4]Passage{Dropped, Dropped, Kept, Kept}},
 		{"E2b-Sandbox-Port", [4]Passage{Dropped, Dropped, Kept, Kept}},

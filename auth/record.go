@@ -103,7 +103,8 @@ next:
 				continue next
 			}
 		}
-		return 0, fmt.Errorf("%q is none of: %s", name, strings.Join(scopeNames, ", "))
+		// Not quoted: a key that slipped into a record would be in every log.
+		return 0, fmt.Errorf("a scope is one of: %s", strings.Join(scopeNames, ", "))
 	}
 	if scopes == 0 {
 		return 0, errors.New("the list is empty; leave it out for control and data, or set disabled")

@@ -77,17 +77,19 @@ var signatureText = base64.RawStdEncoding
 
 // ParseSignedURL reads the query of a signed URL at the time now. It refuses
 // what another reader of the query might read differently: a parameter given
-// twice, a semicolon, a number sign, a broken escape, bytes that are no UTF-8. A path is decoded
-// once, as a form: both "+" and "%20" are spaces, as JavaScript's and Python's
-// SDKs write them. The signature may hold a "+" as it is, because a base64 text
-// has no spaces that it could be mistaken for.
+// twice, a semicolon, a number sign, a broken escape, bytes that are no UTF-8, and
+// bytes that are no ASCII and not escaped: Python's servers take each of those for
+// a character of Latin-1. A path is decoded once, as a form: both "+" and "%20"
+// are spaces, as JavaScript's and Python's SDKs write them. The signature may hold
+// a "+" as it is, because a base64 text has no spaces that it could be mistaken
+// for.
 //
 // Errors are ErrQuery, ErrNoSignature, ErrSignature and ErrSignatureExpired. A
 // URL is void from the second on that signature_expiration names, by this
 // machine's clock.
 func ParseSignedURL(rawQuery string, now time.Time) (SignedURL, error) {
 	values, err := url.ParseQuery(rawQuery)
-	if err != nil || strings.IndexByte(rawQuery, '#') >= 0 {
+	if err != nil || strings.ContainsFunc(rawQuery, func(c rune) bool { return c == '#' || c >= utf8.RuneSelf }) {
 		return SignedURL{}, ErrQuery // not url's error: it quotes the query
 	}
 	for _, name := range []string{paramPath, paramUser} {

@@ -77,12 +77,18 @@ func (a *Access) examine(r *http.Request, op routing.Operation, target routing.T
 		return proof{}, tokenTwice, err
 	case target.Port != routing.EnvdPort || websocket.Requested(r):
 		// What follows is envd's alone, and ends with one answer.
-	case op.Name == healthCall && !a.PrivateHealth:
+	case op.Name == healthCall && !a.PrivateHealth && justAsks(r):
 		return proof{}, cause.Failure{}, nil
 	case op.Name == filesCall:
 		return a.examineSignature(r)
 	}
 	return proof{}, tokenMissing, err
+}
+
+// justAsks reports a request that can bring nothing to a sandbox: whoever has no
+// token may ask whether it runs, and do no more.
+func justAsks(r *http.Request) bool {
+	return (r.Method == http.MethodGet || r.Method == http.MethodHead) && r.ContentLength == 0
 }
 
 func (a *Access) examineToken(ctx context.Context, token, sandboxID string) (proof, cause.Failure, error) {
@@ -160,7 +166,7 @@ func (g *Gateway) lookup(ctx context.Context, p proof, sandboxID string) (*routi
 		f, why = g.opt.Access.compare(ctx, p, sandboxID, route, err)
 	}
 	if p.blind() && (errors.Is(why, errForeign) || errors.Is(why, routing.ErrGone)) {
-		level(ctx, begun)
+		g.level(ctx, begun)
 	}
 	return route, source, f, why
 }

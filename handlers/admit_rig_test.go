@@ -121,6 +121,7 @@ func newGuarded(t *testing.T, change ...func(*guarded, *Options)) *guarded {
 		}
 	})
 	t.Cleanup(g.cache.Close)
+	g.gateway.floor = time.Millisecond // its length has tests of its own, with a clock of their own
 	g.proxy = func(w http.ResponseWriter, r *http.Request) {
 		g.got = r.Clone(context.Background())
 		if r.URL.Path == "/health" {

@@ -157,6 +157,19 @@ func TestHealthIsAnsweredWithoutATokenUnlessItIsPrivate(t *testing.T) {
 	if r := g.try(t, health, nowhere); r.status != 502 {
 		t.Errorf("%d %s", r.status, r.body)
 	}
+	if r := g.try(t, kind{"health", "HEAD", "/health", "", nil}, mine); r.status != 204 {
+		t.Errorf("HEAD: %d %s", r.status, r.body)
+	}
+	// Field report M04.
+	hits := g.upstreamHits.Load()
+	for _, method := range []string{"POST", "PUT", "PATCH", "DELETE", "OPTIONS", "FOO"} {
+		health.told(t, g.try(t, kind{"health", method, "/health", "", nil}, mine), tokenMissing)
+	}
+	body := g.send(t, "GET", "/health", "", "something", "E2b-Sandbox-Id", mine, "E2b-Sandbox-Port", "49983")
+	health.told(t, body, tokenMissing)
+	if g.upstreamHits.Load() != hits {
+		t.Error("something else than the question reached a sandbox")
+	}
 	other := g.send(t, "GET", "/health", "", "", "E2b-Sandbox-Id", mine, "E2b-Sandbox-Port", "3000")
 	health.told(t, other, tokenMissing)
 	private := newGuarded(t, func(g *guarded, _ *Options) { g.access.PrivateHealth = true })

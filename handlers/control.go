@@ -48,10 +48,12 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		return refuse(w, r, out, causeOfBody(r, err))
 	}
 	if op.Create {
-		if body, f, err = g.prepareCreate(r.Context(), who, body); f.Cause != cause.OK {
+		var born func()
+		if body, born, f, err = g.prepareCreate(r.Context(), who, body); f.Cause != cause.OK {
 			out.Err = err
 			return refuse(w, r, out, f)
 		}
+		defer born()
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
 	defer cancel()
@@ -92,25 +94,32 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 }
 
 // prepareCreate makes the body of a create what ROCK needs and, where there are
-// owners, what shows whose sandbox it will be.
-func (g *Gateway) prepareCreate(ctx context.Context, who *caller, body []byte) ([]byte, cause.Failure, error) {
+// owners, what shows whose sandbox it will be. born must be called when ROCK has
+// answered.
+func (g *Gateway) prepareCreate(ctx context.Context, who *caller, body []byte) (_ []byte, born func(), _ cause.Failure, _ error) {
 	body, err := completeCreate(body, g.opt.DefaultLifetime)
 	if err != nil {
-		return nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
+		return nil, nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
 	}
 	if who == nil {
-		return body, cause.Failure{}, nil
+		return body, func() {}, cause.Failure{}, nil
 	}
 	body, id, err := ownCreate(body, routing.Owner{Subject: who.key.Subject, Key: who.key.Digest})
-	if err != nil {
-		return nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
+	switch {
+	case err != nil:
+		return nil, nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
+	case id == "":
+		return body, func() {}, cause.Failure{}, nil
 	}
-	if id != "" {
-		if f, err := g.permitID(ctx, who, id); f.Cause != cause.OK {
-			return nil, f, err
-		}
+	born, free := g.opt.Deaths.births.begin(id, who.key.Subject)
+	if !free {
+		return nil, nil, idTaken, nil
 	}
-	return body, cause.Failure{}, nil
+	if f, err := g.permitID(ctx, who, id); f.Cause != cause.OK {
+		born()
+		return nil, nil, f, err
+	}
+	return body, born, cause.Failure{}, nil
 }
 
 // candidates are the clusters that may hold what a call is about. With several,

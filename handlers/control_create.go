@@ -87,6 +87,8 @@ func ownCreate(body []byte, owner routing.Owner) (owned []byte, id string, err e
 			return nil, "", errors.New("metadata holds a key twice")
 		case len(name) >= len(reservedMetadata) && strings.EqualFold(name[:len(reservedMetadata)], reservedMetadata):
 			return nil, "", fmt.Errorf("metadata: keys that begin with %s are the gateway's own", reservedMetadata)
+		case name == routing.MetadataAddress:
+			return nil, "", errors.New("metadata: the address of a sandbox is ROCK's to say")
 		case name == chosenID && !routing.ValidSandboxID(value):
 			return nil, "", fmt.Errorf("metadata: %s: %w", chosenID, routing.ErrInvalidSandboxID)
 		case name == chosenID:

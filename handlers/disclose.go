@@ -55,7 +55,7 @@ func (d discloser) node(n *splice.Node, subject string) {
 		switch {
 		case !ok:
 		case n.Name(i) == "metadata":
-			hideOwner(child)
+			d.metadata(child)
 			n.Set(i, child.Bytes())
 		default:
 			d.node(child, subject)
@@ -67,14 +67,19 @@ func (d discloser) node(n *splice.Node, subject string) {
 	}
 }
 
-// hideOwner takes the gateway's own keys out of metadata, and shows what they
-// say.
-func hideOwner(metadata *splice.Node) (owner routing.Owner) {
-	for i := range metadata.Len() {
-		if metadata.Name(i) == routing.MetadataOwner {
-			note, _ := metadata.Text(i)
+// metadata takes out of it what is not the client's, and returns the owner that
+// the gateway has noted there. Only admins see where sandboxes are.
+func (d discloser) metadata(n *splice.Node) (owner routing.Owner) {
+	for i := range n.Len() {
+		switch n.Name(i) {
+		case routing.MetadataOwner:
+			note, _ := n.Text(i)
 			owner = routing.ParseOwner(note)
-			metadata.Remove(i)
+			n.Remove(i)
+		case routing.MetadataAddress:
+			if !d.who.admin() {
+				n.Remove(i)
+			}
 		}
 	}
 	return owner
@@ -159,7 +164,7 @@ func (d discloser) list(ctx context.Context, list *splice.Node) {
 		var owner routing.Owner
 		if at := item.Find("metadata"); at >= 0 {
 			if metadata, ok := item.Child(at); ok {
-				owner = hideOwner(metadata)
+				owner = d.metadata(metadata)
 			}
 		}
 		if owner.Subject != "" {

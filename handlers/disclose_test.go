@@ -39,6 +39,10 @@ func TestAnAnswerCarriesTheTokensThatAreGoodHere(t *testing.T) {
 		"fork": {alice, "POST", "/sandboxes/alices/fork", `[{"sandbox":{"sandboxID":"f1","envdAccessToken":"x"}}, {"error":{"code":404,"message":"m"}}, {"sandbox":{"sandboxID":"f2"}}]`,
 			`[{"sandbox":{"sandboxID":"f1","envdAccessToken":"` + mint("f1", "alice") + `"}}, {"error":{"code":404,"message":"m"}}, {"sandbox":{"sandboxID":"f2","envdAccessToken":"` + mint("f2", "alice") + `"}}]`},
 		"scope control only": {clerk, "POST", "/sandboxes/alices/connect", `{"sandboxID":"alices","envdAccessToken":"x","trafficAccessToken":"y"}`, `{"sandboxID":"alices"}`},
+		"where it is": {alice, "GET", "/sandboxes/alices", `{"sandboxID":"alices","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.20.30.41","job":"x"}}`,
+			`{"sandboxID":"alices","metadata":{"job":"x"}}`},
+		"where it is, for an admin": {root, "GET", "/sandboxes/alices", `{"sandboxID":"alices","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.20.30.41"}}`,
+			`{"sandboxID":"alices","metadata":{"e2b.agents.kruise.io/sandbox-ip":"10.20.30.41"}}`},
 		"metadata is a user's": {alice, "GET", "/sandboxes/alices", `{"sandboxID":"alices","metadata":{"envdAccessToken":"mine","sandboxID":"a"}}`,
 			`{"sandboxID":"alices","metadata":{"envdAccessToken":"mine","sandboxID":"a"}}`},
 	} {

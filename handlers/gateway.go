@@ -84,6 +84,7 @@ type Gateway struct {
 	calls    calls
 	looks    looks
 	sweeper  sweeper
+	floor    time.Duration // notFoundFloor, but for tests with sockets
 	ctx      context.Context // ends with Close
 	close    []func()
 }
@@ -120,7 +121,7 @@ func New(opt Options) *Gateway {
 	if opt.ClientStall == 0 {
 		opt.ClientStall = 5 * time.Minute
 	}
-	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}}
+	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}, floor: notFoundFloor}
 	g.looks.g, g.sweeper.g = g, g
 	g.sweeper.dirty = map[string]*routing.Route{}
 	ctx, cancel := context.WithCancel(context.Background())

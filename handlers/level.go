@@ -12,10 +12,9 @@ import (
 // multiple of it.
 const notFoundFloor = 200 * time.Millisecond
 
-// level waits until the time since begun is a multiple of notFoundFloor, or ctx
-// ends.
-func level(ctx context.Context, begun time.Time) {
-	wait := time.NewTimer(notFoundFloor - time.Since(begun)%notFoundFloor)
+// level waits until the time since begun is a multiple of the floor, or ctx ends.
+func (g *Gateway) level(ctx context.Context, begun time.Time) {
+	wait := time.NewTimer(g.floor - time.Since(begun)%g.floor)
 	defer wait.Stop()
 	select {
 	case <-wait.C:

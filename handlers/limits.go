@@ -51,6 +51,11 @@ func (g *Gateway) limitsOf(ctx context.Context, p proof, route *routing.Route) l
 	switch {
 	case a == nil:
 		return who
+	case p.kind == proofNone:
+		// Whoever has shown nothing must not use up what is somebody else's.
+		// No id of a sandbox holds a slash.
+		who.SandboxID += "/" + healthCall
+		return who
 	case p.kind == proofKey:
 		who.Subject, who.Limits = p.key.Subject, p.key.Limits
 		return who

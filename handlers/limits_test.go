@@ -88,6 +88,19 @@ func TestCallsAreBoundedByTheLimitsOfTheSandboxsKey(t *testing.T) {
 	}
 }
 
+func TestWhoAsksForTheHealthWithoutATokenUsesUpNothingOfTheOwners(t *testing.T) {
+	g := newGuarded(t, limiting(auth.Limits{Requests: 0.01}, auth.Limits{Requests: 0.01})) // one call
+	health := kind{"health", "GET", "/health", "", nil}
+	if r := g.try(t, health, mine); r.status != 204 {
+		t.Fatalf("%d %s", r.status, r.body)
+	}
+	wantLimit(t, g.try(t, health, mine), "this sandbox may make 0.01 a second")
+	if r := g.try(t, callKinds[2], mine, g.token("alice", mine)); r.status != 200 {
+		t.Errorf("the owner's call: %d %s", r.status, r.body)
+	}
+	wantLimit(t, g.try(t, health, mine, g.token("alice", mine)), "this API key may make 0.01 a second")
+}
+
 func TestStreamsAreBoundedBySandboxAndTold(t *testing.T) {
 	g := newGuarded(t, limiting(auth.Limits{}, auth.Limits{Streams: 1}))
 	begun, end := make(chan struct{}), make(chan struct{})

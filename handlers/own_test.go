@@ -3,6 +3,7 @@ package handlers
 import (
 	"encoding/json"
 	"errors"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -34,6 +35,7 @@ func TestACreateThatCouldBeReadInTwoWaysIsRefused(t *testing.T) {
 		`{"metadata":{"\u0065\u0032b-gateway/owner":"bob"}}`:                "metadata",
 		`{"metadata":{"E2B-Gateway/Owner":"bob"}}`:                          "metadata",
 		`{"metadata":{"e2b-gateway/other":"bob"}}`:                          "metadata",
+		`{"metadata":{"e2b.agents.kruise.io/sandbox-i\u0070":"10.0.0.9"}}`:  "metadata",
 		`{"metadata":{"a":"1","a":"2"}}`:                                    "metadata",
 		`{"metadata":{"ap-sandbox-id":"a","ap-sandbox-i\u0064":"b"}}`:       "metadata",
 		`{"metadata":{},"metadata":{}}`:                                     "metadata",
@@ -114,6 +116,40 @@ func TestAnIdThatIsSomebodyElsesCannotBeChosen(t *testing.T) {
 	d.records.fail(errors.New("down"))
 	if got := create(alice, "free"); got != 503 {
 		t.Errorf("nobody knows: %d", got)
+	}
+}
+
+// Two look at a free id at the same moment. ROCK would let both have it.
+func TestAnIdThatSomebodyIsJustGettingCannotBeChosen(t *testing.T) {
+	d := newDesk(t)
+	arrived, answer := make(chan struct{}), make(chan struct{})
+	d.rock = func(w http.ResponseWriter, r *http.Request) {
+		arrived <- struct{}{}
+		<-answer
+		answerWith(201, unary, `{"sandboxID":"x"}`)(w, r)
+	}
+	create := func(key, id string) int {
+		return d.ask(key, "POST", "/sandboxes", `{"templateID":"base","metadata":{"ap-sandbox-id":"`+id+`"}}`).status
+	}
+	statuses := make(chan int, 3)
+	go func() { statuses <- create(alice, "free") }()
+	<-arrived
+	if got := create(bob, "free"); got != 400 {
+		t.Errorf("somebody else: %d", got)
+	}
+	go func() { statuses <- create(alicesOther, "free") }() // ROCK says what there is to say
+	<-arrived
+	go func() { statuses <- create(bob, "other") }()
+	<-arrived
+	close(answer)
+	for range 3 {
+		if got := <-statuses; got != 201 {
+			t.Errorf("%d", got)
+		}
+	}
+	go func() { <-arrived }()
+	if got := create(bob, "free"); got != 201 {
+		t.Errorf("once that is over: %d", got)
 	}
 }
 

@@ -83,7 +83,7 @@ func (g *Gateway) permit(ctx context.Context, who *caller, op routing.Operation)
 		begun := time.Now()
 		f, err := g.permitOne(ctx, who, op.SandboxID)
 		if f == noSuchSandbox {
-			level(ctx, begun)
+			g.level(ctx, begun)
 		}
 		return f, err
 	default:
@@ -179,6 +179,9 @@ func (g *Gateway) permitID(ctx context.Context, who *caller, id string) (cause.F
 	case owner == who.key.Subject:
 		return cause.Failure{}, nil // ROCK says what there is to say
 	default:
-		return cause.Failure{Cause: cause.BadRequest, Message: "metadata: the id in " + chosenID + " cannot be used"}, nil
+		return idTaken, nil
 	}
 }
+
+// idTaken is what somebody is told who chooses an id that is somebody else's.
+var idTaken = cause.Failure{Cause: cause.BadRequest, Message: "metadata: the id in " + chosenID + " cannot be used"}

@@ -81,6 +81,12 @@ type Route struct {
 // The value is "<subject> <digest of the creating API key>".
 const MetadataOwner = "e2b-gateway/owner"
 
+// MetadataAddress is the metadata key under which ROCK shows the address of a
+// sandbox. Clients behind a gateway that
+// knows owners can neither set nor see it: registry control believes it, and
+// nobody outside has a use for it.
+const MetadataAddress = "e2b.agents.kruise.io/sandbox-ip"
+
 // Owner is whose sandbox it is. The zero Owner is nobody's known.
 type Owner struct {
 	// Subject is the owner that the gateway noted at the create, or "".

@@ -73,6 +73,7 @@ func FuzzParseTarget(f *testing.F) {
 	f.Add("sbx-1", "49983", "")
 	f.Add("sbx-1,sbx-2", "80", "x")
 	f.Add("", "0", "80")
+	f.Add("sbx-1", "22", "")
 	f.Fuzz(func(t *testing.T, id, port, more string) {
 		h := http.Header{HeaderSandboxID: {id}, HeaderSandboxPort: {port}}
 		got, err := ParseTarget(h)
@@ -82,7 +83,7 @@ func FuzzParseTarget(f *testing.F) {
 			}
 			// One of the fixed texts, so that no value is ever repeated.
 			switch err {
-			case ErrNoSandboxID, ErrManySandboxIDs, ErrInvalidSandboxID, ErrNoSandboxPort, ErrManySandboxPorts, ErrInvalidSandboxPort:
+			case ErrNoSandboxID, ErrManySandboxIDs, ErrInvalidSandboxID, ErrNoSandboxPort, ErrManySandboxPorts, ErrInvalidSandboxPort, ErrForbiddenPort:
 			default:
 				t.Errorf("error %q", err)
 			}

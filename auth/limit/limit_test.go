@@ -52,6 +52,19 @@ func TestRequestsAreBoundedBySecondAndKeyAndSandbox(t *testing.T) {
 	}
 }
 
+func TestATinyRateIsALimit(t *testing.T) {
+	for _, rate := range []float64{1e-6, 1e-9, 1e-12, 1e-300} {
+		l, c := limiter(auth.Limits{Requests: rate, Creates: rate}, auth.Limits{})
+		if n := admitted(10, func() *Refusal { return l.Request(Who{Subject: "a"}) }); n != 1 {
+			t.Errorf("%d calls at %g a second", n, rate)
+		}
+		c.Time = c.Add(time.Hour)
+		if n := admitted(10, func() *Refusal { return l.Create(Who{Subject: "b"}) }); n != 1 {
+			t.Errorf("%d creates at %g a minute", n, rate)
+		}
+	}
+}
+
 func TestAMinutesCreatesMayComeAtOnce(t *testing.T) {
 	l, c := limiter(auth.Limits{Creates: 6}, auth.Limits{})
 	create := func() *Refusal { return l.Create(Who{Subject: "a"}) }

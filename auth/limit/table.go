@@ -68,7 +68,9 @@ func (t *table) with(id string, f func(*use)) {
 // least, at once: jobs start many sandboxes together. When it is too much,
 // nothing is counted and wait is how long it would be so.
 func (t *table) take(id string, k kind, rate float64, now int64) (wait time.Duration, ok bool) {
-	each := int64(float64(per[k].unit) / rate)
+	// In an int64 the time for one of a tiny rate would be negative, and the rate
+	// no limit at all.
+	each := int64(min(float64(per[k].unit)/rate, float64(longest)))
 	room := int64(math.Max(1, rate) * float64(each))
 	t.with(id, func(u *use) {
 		u.each[k].Store(each)
@@ -88,6 +90,9 @@ func (t *table) take(id string, k kind, rate float64, now int64) (wait time.Dura
 	})
 	return wait, ok
 }
+
+// longest is what one call takes at the most.
+const longest = 365 * 24 * time.Hour
 
 // open counts one more stream unless there are most of them.
 func (t *table) open(id string, most int64) (ok bool) {

@@ -2,6 +2,7 @@ package canary
 
 import (
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -29,8 +30,6 @@ func (s *scene) known(t *testing.T, base string, client *http.Client) {
 // Field report M17.
 func TestNoSecretComesOut(t *testing.T) {
 	for name, registry := range map[string]func(*testing.T, *scene) string{
-		"all well":                 func(_ *testing.T, s *scene) string { return s.redis.Addr },
-		"Redis refuses and quotes": func(t *testing.T, _ *scene) string { return newLiar(t) },
 		"Redis knows no such user": func(t *testing.T, s *scene) string { s.redis.Do("ACL", "DELUSER", "gateway"); return s.redis.Addr },
 		"Redis may not be asked": func(t *testing.T, s *scene) string {
 			s.redis.Do("ACL", "SETUSER", "gateway", "-@all")
@@ -46,35 +45,88 @@ func TestNoSecretComesOut(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := newScene(t)
 			address := registry(t, s)
-			g := harness.Start(t, s.caddyfile(address, s.access(), "canary_failing"))
-			if name == "all well" {
-				s.known(t, g.URL, g.Client())
-			}
-			who := s.everything()
-			few, one := []string{"none", "reset in the body", "a traceback"}, "none"
-			told := ""
-			if name == "all well" {
-				told = s.drive(t, g.URL, g.Client(), who)
-			}
-			told += s.drive(t, g.URL, g.Client(), s.wrong(who), one) + s.drive(t, g.URL, g.Client(), s.basic(who), few...)
-			other := s.drive(t, g.URL, g.Client(), credentials{"X-Api-Key": {s.othersKey}}, one) + s.drive(t, g.URL, g.Client(), nil, one)
-			if err := g.TryReload(strings.Replace(s.caddyfile(address, s.access(), ""), "{env."+envRedis+"}", s.key, 1)); err == nil {
-				t.Error("a config with a password in it was accepted")
-			} else {
-				s.slots.absent(t, "the error of a reload", err.Error())
-			}
-			g.Stop()
+			s.look(t, address, s.access())
+		})
+	}
+}
 
-			s.server.absent(t, "an answer", told+other)
-			s.mine.absent(t, "an answer to another client", s.withoutItsOwn(other))
-			logs := s.logged(t) + g.Logs()
-			s.slots.absent(t, "a log", logs)
-			for _, want := range []string{"http.log.access", "http.log.error", "http.handlers.e2b", "REDACTED"} {
-				if !strings.Contains(logs, want) {
-					t.Errorf("%s is not in the logs, so they prove nothing", want)
-				}
+// A Redis that quotes what it is asked, in both of its uses.
+func TestNoSecretThatRedisQuotesComesOut(t *testing.T) {
+	for name, access := range map[string]func(s *scene, liar string) string{
+		"registry":  func(s *scene, _ string) string { return s.access() },
+		"key store": (*scene).redisKeys,
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, liar := newScene(t), newLiar(t)
+			if logs := s.look(t, liar, access(s, liar)); !strings.Contains(logs, "with args beginning with") {
+				t.Error("it quoted nothing, so this proves nothing")
 			}
-			s.checkRock(t)
+		})
+	}
+}
+
+// look lets everything fail with what is there already out of order, and looks
+// for secrets. It returns the logs.
+func (s *scene) look(t *testing.T, redis, access string) string {
+	t.Helper()
+	config := s.caddyfile(redis, access, "canary_failing")
+	g := harness.Start(t, config)
+	who := s.everything()
+	told := s.drive(t, g.URL, g.Client(), s.basic(who), "none")
+	other := s.drive(t, g.URL, g.Client(), credentials{"X-Api-Key": {s.othersKey}}, "none")
+	return s.finish(t, g, config, told, other)
+}
+
+// clients makes the calls of those who have something to hide, with all that
+// ROCK can do wrong, and of others.
+func (s *scene) clients(t *testing.T, g *harness.Gateway, faults ...string) (told, other string) {
+	t.Helper()
+	who := s.everything()
+	told = s.drive(t, g.URL, g.Client(), who, faults...) +
+		s.drive(t, g.URL, g.Client(), s.wrong(who), "none") +
+		s.drive(t, g.URL, g.Client(), s.basic(who), "none")
+	other = s.drive(t, g.URL, g.Client(), credentials{"X-Api-Key": {s.othersKey}}, "none", "a traceback") +
+		s.drive(t, g.URL, g.Client(), nil, "none")
+	return told, other
+}
+
+// finish stops the gateway, after one more mistake of its operator, and looks at
+// all that came out.
+func (s *scene) finish(t *testing.T, g *harness.Gateway, config, told, other string) (logs string) {
+	t.Helper()
+	if err := g.TryReload(strings.Replace(config, "{env."+envRedis+"}", s.key, 1)); err == nil {
+		t.Error("a config with a password in it was accepted")
+	} else {
+		s.slots.absent(t, "the error of a reload", err.Error())
+	}
+	g.Stop()
+	s.server.absent(t, "an answer", told+other)
+	s.mine.absent(t, "an answer to another client", s.withoutItsOwn(other))
+	logs = s.logged(t) + g.Logs()
+	s.slots.absent(t, "a log", logs)
+	for _, want := range []string{"http.log.access", "http.log.error", "http.handlers.e2b", "REDACTED"} {
+		if !strings.Contains(logs, want) {
+			t.Errorf("%s is not in the logs, so they prove nothing", want)
+		}
+	}
+	s.checkRock(t)
+	return logs
+}
+
+// A sandbox that runs, and everything that ROCK can do wrong with it.
+func TestNoSecretComesOutWhereAllIsWell(t *testing.T) {
+	for _, store := range []string{"static", "http"} {
+		t.Run(store, func(t *testing.T) {
+			s := newScene(t)
+			access, faults := s.access(), slices.Collect(maps.Keys(s.faults()))
+			if store == "http" {
+				access, faults = s.httpKeys(t, nil), []string{"none"}
+			}
+			config := s.caddyfile(s.redis.Addr, access, "canary_failing")
+			g := harness.Start(t, config)
+			s.known(t, g.URL, g.Client())
+			told, other := s.clients(t, g, faults...)
+			s.finish(t, g, config, told, other)
 		})
 	}
 }

@@ -36,10 +36,6 @@ func New(get Getter) *Registry { return &Registry{get} }
 // is the only part without a limit of its own.
 const maxAnswer = 1 << 20
 
-// sandboxIP is the key under which ROCK puts a sandbox's address into its
-// metadata.
-const sandboxIP = "e2b.agents.kruise.io/sandbox-ip"
-
 // Lookup implements [routing.Registry].
 //
 // Gone is a 404 in E2B's shape, {"code":404,"message":…}: the admin role looked
@@ -81,7 +77,7 @@ func parse(sandboxID string, status int, body []byte, now time.Time) (*routing.R
 	route := &routing.Route{
 		SandboxID: sandboxID,
 		Owner:     routing.ParseOwner(answer.Metadata[routing.MetadataOwner]),
-		Lifecycle: routing.LifecycleOf(sandboxID, answer.StartedAt, answer.Metadata[sandboxIP]),
+		Lifecycle: routing.LifecycleOf(sandboxID, answer.StartedAt, answer.Metadata[routing.MetadataAddress]),
 	}
 	switch answer.State {
 	case "running":
@@ -95,7 +91,7 @@ func parse(sandboxID string, status int, body []byte, now time.Time) (*routing.R
 	default:
 		route.Problem = "state is neither running nor paused"
 	}
-	if host, err := netip.ParseAddr(answer.Metadata[sandboxIP]); err == nil {
+	if host, err := netip.ParseAddr(answer.Metadata[routing.MetadataAddress]); err == nil {
 		route.Host = host
 	}
 	return route, nil
