@@ -13,10 +13,11 @@ import (
 // LimitsConfig is how much one key, and what is done with one sandbox, may take
 // of the gateway. A missing limit is none, but for Headers.
 //
-// With a Redis registry, the gateways that use the same Redis tell each other
-// what they have admitted, five times a second, so that a limit holds for all of
-// them together. It needs the right to PUBLISH and SUBSCRIBE on the channel
-// "e2b-gateway:limits". Without it, or without Redis, each counts for itself.
+// Gateways that use the same Redis, that of the keys or else the first one of a
+// registry, tell each other what they have admitted, five times a second, so
+// that a limit holds for all of them together. It needs the right to PUBLISH and
+// SUBSCRIBE on the channel "e2b-gateway:limits". Without it, or without Redis,
+// each counts for itself.
 type LimitsConfig struct {
 	// Key bounds what is done with all keys of one subject. A key may have
 	// limits of its own, which replace these.

@@ -2,7 +2,7 @@ package main
 
 import (
 	"crypto/rand"
-	"encoding/hex"
+	"encoding/base64"
 	"fmt"
 	"net"
 	"os"
@@ -14,6 +14,7 @@ import (
 	"github.com/caddyserver/caddy/v2/caddyconfig"
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
+	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/module"
 )
 
@@ -22,7 +23,9 @@ type gateway struct {
 	url    string
 	caFile string // the demo's own authority, "" without TLS
 	bundle string // the same and the system's
-	apiKey string
+
+	apiKey    string
+	secondKey string // another owner's, "" unless it was asked for
 }
 
 // serve starts the gateway in this process, from a Caddyfile as an operator
@@ -37,14 +40,13 @@ func serve(o options, dir string, d *deployment) (*gateway, error) {
 		g.url = "https://" + listen
 		g.caFile = filepath.Join(dir, "caddy", "pki", "authorities", "local", "root.crt")
 	}
-	secret := make([]byte, 20)
-	if _, err := rand.Read(secret); err != nil {
+	access, err := g.access(o, dir)
+	if err != nil {
 		return nil, err
 	}
-	g.apiKey = "e2b_" + hex.EncodeToString(secret)
 
 	adapter := caddyconfig.GetAdapter("caddyfile")
-	config, _, err := adapter.Adapt([]byte(caddyfile(listen, o.tls, dir, d)), map[string]any{"filename": "Caddyfile"})
+	config, _, err := adapter.Adapt([]byte(caddyfile(listen, o.tls, access, dir, d)), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		return nil, err
 	}
@@ -61,6 +63,34 @@ func serve(o options, dir string, d *deployment) (*gateway, error) {
 		}
 	}
 	return g, nil
+}
+
+// access makes the API keys and is what the configuration says of them. Keys
+// are new with every start, and so is the secret that access tokens are made
+// with: nothing of a demo opens the next one.
+func (g *gateway) access(o options, dir string) (string, error) {
+	g.apiKey = auth.NewKey()
+	keys := "key " + auth.DigestOf(g.apiKey).String() + " demo\n"
+	if o.secondKey {
+		g.secondKey = auth.NewKey()
+		keys += "\t\t\tkey " + auth.DigestOf(g.secondKey).String() + " second\n"
+	}
+	if o.open {
+		return "keys off", nil
+	}
+	// A secret is read from a file or the environment and never written into
+	// the configuration. Not the environment: commands in sandboxes inherit it.
+	secret := make([]byte, auth.MinTokenSecret)
+	_, _ = rand.Read(secret) // never fails, crypto/rand ends the program instead
+	file := filepath.Join(dir, "token-key")
+	if err := os.WriteFile(file, []byte(base64.StdEncoding.EncodeToString(secret)), 0o600); err != nil {
+		return "", err
+	}
+	return `keys static {
+			` + keys + `		}
+		tokens {
+			key demo {file.` + file + `}
+		}`, nil
 }
 
 // systemRoots are the places where systems keep their authorities.
@@ -104,7 +134,7 @@ func checkFree(address string) error {
 
 // caddyfile is the gateway's configuration. The site has no host name, so that
 // it answers whatever the client calls this machine.
-func caddyfile(listen string, withTLS bool, dir string, d *deployment) string {
+func caddyfile(listen string, withTLS bool, access, dir string, d *deployment) string {
 	host, port, _ := net.SplitHostPort(listen)
 	registry := "# No registry: the admin role is asked where a sandbox is."
 	if d.redis != "" {
@@ -131,7 +161,7 @@ func caddyfile(listen string, withTLS bool, dir string, d *deployment) string {
 		}
 	}
 	e2b {
-		keys off
+		` + access + `
 		` + registry + `
 		cluster demo {
 			admin http://` + d.admin + `
@@ -155,6 +185,9 @@ func (g *gateway) environment() string {
 		"export E2B_SANDBOX_URL=" + g.url,
 		"export E2B_API_KEY=" + g.apiKey,
 		"export E2B_TEMPLATE_ID=base",
+	}
+	if g.secondKey != "" {
+		lines = append(lines, "export E2B_SECOND_API_KEY="+g.secondKey)
 	}
 	if g.caFile != "" {
 		lines = append(lines, "export SSL_CERT_FILE="+g.bundle, "export NODE_EXTRA_CA_CERTS="+g.caFile)

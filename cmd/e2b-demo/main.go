@@ -23,6 +23,9 @@ type options struct {
 	redis   bool
 	profile string
 	envFile string
+
+	open      bool
+	secondKey bool
 }
 
 func main() {
@@ -32,6 +35,8 @@ func main() {
 	flag.BoolVar(&o.redis, "redis", false, "keep the sandbox registry in a real redis-server, which must be installed")
 	flag.StringVar(&o.profile, "profile", "rock", "what the sandboxes speak: `rock` (output when a command is over, as ROCK does it) or envd (everything E2B has)")
 	flag.StringVar(&o.envFile, "env-file", "", "also write the export lines to this `file`")
+	flag.BoolVar(&o.secondKey, "second-key", false, "also make an API key of another owner, exported as E2B_SECOND_API_KEY: it sees none of the first one's sandboxes")
+	flag.BoolVar(&o.open, "open", false, "let everybody who reaches the gateway in, whatever API key and token they send")
 	flag.Parse()
 	if flag.NArg() > 0 {
 		fmt.Fprintf(os.Stderr, "e2b-demo: %q is no option\n", flag.Arg(0))
@@ -72,7 +77,11 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 			return err
 		}
 	}
-	fmt.Fprintf(out, "The gateway listens on %s, in front of a pretend ROCK (admin http://%s, proxy http://%s).\n\n%s\n%s\nCtrl-C ends it.\n", gateway.url, d.admin, d.proxy, env, programs)
+	who := "The key is good until the demo ends."
+	if o.open {
+		who = "Everybody gets in: the key is there because SDKs want one."
+	}
+	fmt.Fprintf(out, "The gateway listens on %s, in front of a pretend ROCK (admin http://%s, proxy http://%s).\n%s\n\n%s\n%s\nCtrl-C ends it.\n", gateway.url, d.admin, d.proxy, who, env, programs)
 	<-ctx.Done()
 	fmt.Fprintln(out, "\nStopping.")
 	return nil

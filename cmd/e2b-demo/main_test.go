@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
@@ -111,7 +112,8 @@ func TestThePrintedProgramsRun(t *testing.T) {
 		"as it comes":    {profile: "rock"},
 		"with TLS":       {profile: "rock", tls: true},
 		"with Redis":     {profile: "rock", redis: true},
-		"with all of it": {profile: "envd", redis: true, tls: true},
+		"with all of it": {profile: "envd", redis: true, tls: true, secondKey: true},
+		"open":           {profile: "rock", open: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.listen = "127.0.0.1:0"
@@ -210,7 +212,12 @@ func TestTheDemoIsReachedThroughLoopbackByAnyName(t *testing.T) {
 				},
 			}}
 			scheme := map[bool]string{false: "http", true: "https"}[tls]
-			resp, err := client.Get(scheme + "://" + name + "/sandboxes/unknown")
+			r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, scheme+"://"+name+"/sandboxes/unknown", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.Header.Set("X-Api-Key", d.variable(t, "E2B_API_KEY"))
+			resp, err := client.Do(r)
 			if err != nil {
 				t.Errorf("%s: %v", name, err)
 				continue
@@ -252,15 +259,12 @@ func TestStoppingTheDemoEndsCommandsInTheProtocol(t *testing.T) {
 	for range 2 { // and the next demo works as the first
 		d := start(t, options{listen: "127.0.0.1:0", profile: "rock"})
 		base := d.variable(t, "E2B_API_URL")
-		created := post(t, base+"/sandboxes", "application/json", `{"templateID":"base","metadata":{},"timeout":300}`, "")
-		var sandbox struct {
-			SandboxID string `json:"sandboxID"`
-		}
-		if err := json.NewDecoder(created).Decode(&sandbox); err != nil {
-			t.Fatal(err)
-		}
+		key := d.variable(t, "E2B_API_KEY")
+		sandbox := create(t, base, key)
 		message := envelope.Append(nil, 0, []byte(`{"process":{"cmd":"/bin/bash","args":["-l","-c","sleep 60"]}}`))
-		body := post(t, base+"/process.Process/Start", "application/connect+json", string(message), sandbox.SandboxID)
+		body := call(t, http.MethodPost, base+"/process.Process/Start", string(message), http.Header{
+			"Content-Type": {"application/connect+json"}, "Connect-Timeout-Ms": {"60000"}, "X-Access-Token": {sandbox.Token},
+			"E2b-Sandbox-Id": {sandbox.ID}, "E2b-Sandbox-Port": {"49983"}}).Body
 		if _, err := io.ReadFull(body, make([]byte, envelope.PrefixSize)); err != nil {
 			t.Fatal(err)
 		}
@@ -276,21 +280,74 @@ func TestStoppingTheDemoEndsCommandsInTheProtocol(t *testing.T) {
 	}
 }
 
-func post(t *testing.T, url, contentType, body, sandbox string) io.Reader {
+// The keys are real: a stranger's opens nothing, another owner's nothing of the
+// first one's. With -open everybody gets everything.
+func TestTheKeysOfTheDemo(t *testing.T) {
+	const first, second, stranger, none = "E2B_API_KEY", "E2B_SECOND_API_KEY", "a stranger", "nobody"
+	for _, c := range []struct {
+		name string
+		o    options
+		want map[string]int // the answer to asking for the first key's sandbox
+	}{
+		{"by default", options{secondKey: true}, map[string]int{first: 200, second: 404, stranger: 401, none: 401}},
+		{"open", options{open: true, secondKey: true}, map[string]int{first: 200, second: 200, stranger: 200, none: 200}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			c.o.listen, c.o.profile = "127.0.0.1:0", "rock"
+			d := start(t, c.o)
+			base := d.variable(t, "E2B_API_URL")
+			sandbox := create(t, base, d.variable(t, first))
+			for who, want := range c.want {
+				header := http.Header{}
+				switch who {
+				case first, second:
+					header.Set("X-Api-Key", d.variable(t, who))
+				case stranger:
+					header.Set("X-Api-Key", auth.NewKey())
+				}
+				if got := call(t, http.MethodGet, base+"/sandboxes/"+sandbox.ID, "", header).StatusCode; got != want {
+					t.Errorf("%s: %d, want %d", who, got, want)
+				}
+			}
+		})
+	}
+}
+
+// The second key is there for those who ask for it.
+func TestASecondKeyIsMadeOnRequestOnly(t *testing.T) {
+	d := start(t, options{listen: "127.0.0.1:0", profile: "rock"})
+	if strings.Contains(d.out.String(), "E2B_SECOND_API_KEY") {
+		t.Error("there is a second key")
+	}
+}
+
+// made is the answer to a create.
+type made struct {
+	ID    string `json:"sandboxID"`
+	Token string `json:"envdAccessToken"`
+}
+
+func create(t *testing.T, base, key string) (sandbox made) {
 	t.Helper()
-	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
+	resp := call(t, http.MethodPost, base+"/sandboxes", `{"templateID":"base","metadata":{},"timeout":300}`,
+		http.Header{"Content-Type": {"application/json"}, "X-Api-Key": {key}})
+	if err := json.NewDecoder(resp.Body).Decode(&sandbox); err != nil || sandbox.ID == "" {
+		t.Fatalf("%d: %v", resp.StatusCode, err)
+	}
+	return sandbox
+}
+
+func call(t *testing.T, method, url, body string, header http.Header) *http.Response {
+	t.Helper()
+	r, err := http.NewRequestWithContext(t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
-	r.Header = http.Header{"Content-Type": {contentType}, "X-Api-Key": {"e2b_00"}, "Connect-Timeout-Ms": {"60000"}}
-	if sandbox != "" {
-		r.Header.Set("E2b-Sandbox-Id", sandbox)
-		r.Header.Set("E2b-Sandbox-Port", "49983")
-	}
+	r.Header = header
 	resp, err := http.DefaultClient.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { resp.Body.Close() })
-	return resp.Body
+	return resp
 }

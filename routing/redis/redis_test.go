@@ -149,10 +149,11 @@ func TestLookupWithPassword(t *testing.T) {
 
 // Field report G06: an ACL user who may do nothing but read records.
 func TestLookupAsACLUser(t *testing.T) {
-	s := redistest.Start(t, redistest.Options{Users: []string{
+	s := redistest.Start(t, redistest.Options{Args: []string{"--notify-keyspace-events", "KEA"}, Users: []string{
 		"reader on >s3cret-pass ~alive:* -@all +get",
 		"blind on >s3cret-pass ~other:* -@all +get",
-		"tracker on >s3cret-pass ~alive:* &* -@all +get +subscribe +ping +client|id +client|tracking",
+		"tracker on >s3cret-pass resetchannels ~alive:* &__redis__:invalidate -@all +get +subscribe +ping +client|id +client|tracking",
+		"listener on >s3cret-pass resetchannels ~alive:* &__keyspace@0__:alive:* -@all +get +psubscribe +ping",
 	}})
 	s.Do("SET", "alive:a", record("a", "1"))
 	user := func(name string) redis.Config {
@@ -169,6 +170,13 @@ func TestLookupAsACLUser(t *testing.T) {
 	changes := watch(t, open(t, cfg))
 	changes.next(t, "")
 	s.Do("SET", "alive:a", record("a", "2"))
+	changes.next(t, "a")
+
+	cfg = user("listener")
+	cfg.Watch = redis.WatchKeyspace
+	changes = watch(t, open(t, cfg))
+	changes.next(t, "")
+	s.Do("SET", "alive:a", record("a", "3"))
 	changes.next(t, "a")
 }
 

@@ -119,10 +119,10 @@ func TestCluster(t *testing.T) {
 	})
 }
 
-// The README's ACL line for a Redis Cluster.
+// What of the README's ACL line is for a registry in a Redis Cluster.
 func TestClusterAsACLUser(t *testing.T) {
 	c := redistest.StartCluster(t, redistest.Options{Users: []string{
-		"gateway on >s3cret-pass ~alive:* &* -@all +get +ping +subscribe +client|id +client|tracking +cluster|slots +cluster|shards",
+		"gateway on >s3cret-pass resetchannels ~alive:* &__redis__:invalidate -@all +get +ping +subscribe +client|id +client|tracking +cluster|slots +cluster|shards",
 	}})
 	c.Set("alive:a", record("a", "1"))
 	var addresses []string
