@@ -16,7 +16,7 @@ import (
 // Gateways that use the same Redis, that of the keys or else the first one of a
 // registry, tell each other what they have admitted, five times a second, so
 // that a limit holds for all of them together. It needs the right to PUBLISH and
-// SUBSCRIBE on the channel "e2b-gateway:limits". Without it, or without Redis,
+// SUBSCRIBE on channels "e2b-gateway:limits:*". Without it, or without Redis,
 // each counts for itself.
 type LimitsConfig struct {
 	// Key bounds what is done with all keys of one subject. A key may have

@@ -70,12 +70,12 @@ func TestTheRedisUserOfTheREADMEIsEnoughAndNotTooMuch(t *testing.T) {
 	listenContext, stopListening := context.WithCancel(ctx)
 	go func() {
 		defer close(listening)
-		client.Listen(listenContext, share.Channel, func(m string) { messages <- m })
+		_ = client.Listen(listenContext, share.Channel+"0:", func(m string) { messages <- m })
 	}()
 	again := time.NewTicker(20 * time.Millisecond) // whoever does not listen yet misses it
 	defer again.Stop()
 	for done := false; !done; {
-		if err := client.Publish(ctx, share.Channel, []byte("m")); err != nil {
+		if err := client.Publish(ctx, share.Channel+"0:", []byte("m")); err != nil {
 			t.Errorf("limits: %v", err)
 			break
 		}
