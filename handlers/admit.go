@@ -156,19 +156,28 @@ func (g *Gateway) lookup(ctx context.Context, p proof, sandboxID string) (*routi
 	if p.blind() {
 		begun = time.Now()
 	}
-	route, source, err := g.opt.Routes.Lookup(ctx, sandboxID)
+	asker := g.opt.Access.asker(p)
+	route, source, err := g.opt.Routes.LookupFor(ctx, asker, sandboxID)
 	f, why := g.opt.Access.compare(ctx, p, sandboxID, route, err)
 	if errors.Is(why, errForeign) && source != routing.SourceRegistry {
 		// Only a registry that was asked may say "gone", and the id may be
 		// another's than it was: what is remembered decides against nobody.
 		source = routing.SourceRegistry
-		route, err = g.opt.Routes.Fresh(ctx, sandboxID)
+		route, err = g.opt.Routes.FreshFor(ctx, asker, sandboxID)
 		f, why = g.opt.Access.compare(ctx, p, sandboxID, route, err)
 	}
 	if p.blind() && (errors.Is(why, errForeign) || errors.Is(why, routing.ErrGone)) {
 		g.level(ctx, begun)
 	}
 	return route, source, f, why
+}
+
+// asker is who has shown p, to the registry.
+func (a *Access) asker(p proof) routing.Asker {
+	if a != nil && (p.kind == proofNone || p.kind == proofSignature) {
+		return routing.Stranger
+	}
+	return routing.Known
 }
 
 // blind reports a proof that says nothing about the sandbox until its owner is

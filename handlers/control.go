@@ -38,14 +38,20 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	if r.ContentLength > g.opt.MaxControlBody {
 		return refuse(w, r, out, cause.Failure{Cause: cause.TooLarge})
 	}
-	if f, err := g.permit(r.Context(), who, op); f.Cause != cause.OK {
-		out.Err = err
-		return refuse(w, r, out, f)
-	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opt.MaxControlBody))
+	body, err := g.readHeld(w, r)
 	if err != nil {
 		out.Err = err
 		return refuse(w, r, out, causeOfBody(r, err))
+	}
+	if len(body) > 0 {
+		if who, f, err = g.identify(r, e2bKey); f.Cause != cause.OK {
+			out.Err = err
+			return refuse(w, r, out, f)
+		}
+	}
+	if f, err := g.permit(r.Context(), who, op); f.Cause != cause.OK {
+		out.Err = err
+		return refuse(w, r, out, f)
 	}
 	if op.Create {
 		var born func()

@@ -52,13 +52,19 @@ func nativeKey(h http.Header) (string, error) {
 	return bearer(h[auth.HeaderRockAuthorization])
 }
 
-// serveNative carries a call of ROCK's own API. ROCK's answer is passed on as it
-// is: its SDKs read its way of failing, and an admin may see everything.
-func (g *Gateway) serveNative(w http.ResponseWriter, r *http.Request, out Outcome) Outcome {
+// identifyAdmin finds out who calls ROCK's own API.
+func (g *Gateway) identifyAdmin(r *http.Request) (*caller, cause.Failure, error) {
 	who, f, err := g.identify(r, nativeKey)
 	if f.Cause == cause.OK && !who.admin() {
 		f = cause.Failure{Cause: cause.Forbidden}
 	}
+	return who, f, err
+}
+
+// serveNative carries a call of ROCK's own API. ROCK's answer is passed on as it
+// is: its SDKs read its way of failing, and an admin may see everything.
+func (g *Gateway) serveNative(w http.ResponseWriter, r *http.Request, out Outcome) Outcome {
+	who, f, err := g.identifyAdmin(r)
 	if f.Cause != cause.OK {
 		out.Err = err
 		return refuse(w, r, out, f)
@@ -66,10 +72,14 @@ func (g *Gateway) serveNative(w http.ResponseWriter, r *http.Request, out Outcom
 	if f := g.withinLimits(w, r, who, out.Operation); f != nil {
 		return refuse(w, r, out, *f)
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, g.opt.MaxControlBody))
+	body, err := g.readHeld(w, r)
 	if err != nil {
 		out.Err = err
 		return refuse(w, r, out, causeOfBody(r, err))
+	}
+	if who, f, err = g.identifyAdmin(r); f.Cause != cause.OK {
+		out.Err = err
+		return refuse(w, r, out, f)
 	}
 	out.SandboxID = nativeSandbox(out.Operation, r.URL.RawQuery, body)
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)

@@ -65,7 +65,8 @@ type CacheOptions struct {
 	// Default: 200,000.
 	MaxEntries int
 	// MaxLookups is how many lookups run at a time. More wait their turn,
-	// at most QueueTimeout, and then fail with [ErrUnavailable]. Default: 64.
+	// at most QueueTimeout, and then fail with [ErrUnavailable]. Lookups for
+	// strangers have an eighth as many places of their own. Default: 64.
 	MaxLookups int
 }
 
@@ -129,7 +130,7 @@ type Cache struct {
 	// listeners are told of pushed changes.
 	listeners map[*func(string)]struct{}
 
-	places chan struct{} // one element for each running lookup
+	places [askers]places // for lookups, by who gave rise to them
 	health health
 	count  counters
 
@@ -147,9 +148,12 @@ func NewCache(reg Registry, opt CacheOptions) *Cache {
 		opt:     opt,
 		birth:   time.Now(),
 		flights: make(map[string][]*flight),
-		places:  make(chan struct{}, opt.MaxLookups),
-		ctx:     ctx,
-		close:   cancel,
+		places: [askers]places{
+			Known:    {free: make(chan struct{}, opt.MaxLookups)},
+			Stranger: {free: make(chan struct{}, max(opt.MaxLookups/strangersShare, 1)), most: strangersQueue},
+		},
+		ctx:   ctx,
+		close: cancel,
 	}
 }
 
@@ -211,15 +215,20 @@ func (c *Cache) Close() { c.close() }
 // Lookup returns after QueueTimeout, LookupTimeout and a tenth of it at the
 // latest.
 func (c *Cache) Lookup(ctx context.Context, sandboxID string) (*Route, Source, error) {
+	return c.LookupFor(ctx, Known, sandboxID)
+}
+
+// LookupFor is Lookup for an asker of whom something is known, or nothing.
+func (c *Cache) LookupFor(ctx context.Context, asker Asker, sandboxID string) (*Route, Source, error) {
 	e := c.load(sandboxID)
 	if e != nil && e.epoch == c.epoch.Load() && c.now() < e.expires {
 		c.count.hit()
 		return e.answer()
 	}
-	return c.miss(ctx, sandboxID)
+	return c.miss(ctx, asker, sandboxID)
 }
 
-func (c *Cache) miss(ctx context.Context, sandboxID string) (*Route, Source, error) {
+func (c *Cache) miss(ctx context.Context, asker Asker, sandboxID string) (*Route, Source, error) {
 	c.count.misses.Add(1)
 	if !ValidSandboxID(sandboxID) {
 		return nil, SourceRegistry, ErrInvalidSandboxID
@@ -229,7 +238,7 @@ func (c *Cache) miss(ctx context.Context, sandboxID string) (*Route, Source, err
 			return route, SourceStale, nil
 		}
 	}
-	f, e, err := c.join(sandboxID, acceptRunning)
+	f, e, err := c.join(sandboxID, asker, acceptRunning)
 	switch {
 	case e != nil:
 		return e.answer()
@@ -293,11 +302,16 @@ func (c *Cache) lastKnown(sandboxID string) *Route {
 // shares only one that has not put its question yet. Errors are those of
 // [Cache.Lookup], without its last known route: a don't know is returned.
 func (c *Cache) Fresh(ctx context.Context, sandboxID string) (*Route, error) {
+	return c.FreshFor(ctx, Known, sandboxID)
+}
+
+// FreshFor is Fresh for an asker of whom something is known, or nothing.
+func (c *Cache) FreshFor(ctx context.Context, asker Asker, sandboxID string) (*Route, error) {
 	c.count.fresh.Add(1)
 	if !ValidSandboxID(sandboxID) {
 		return nil, ErrInvalidSandboxID
 	}
-	f, _, err := c.join(sandboxID, acceptUnasked)
+	f, _, err := c.join(sandboxID, asker, acceptUnasked)
 	if err != nil {
 		return nil, err
 	}

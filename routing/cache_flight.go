@@ -12,6 +12,7 @@ import (
 // flight is one lookup on its way, shared by everybody who needs its answer.
 type flight struct {
 	sandboxID string
+	asker     Asker
 	// after is an unfinished lookup of the same sandbox that this one follows.
 	after *flight
 
@@ -42,7 +43,7 @@ const (
 // join returns a lookup of the sandbox to wait for, in progress or started
 // here. For acceptRunning it may return an entry instead, when one was stored
 // since the caller looked. The error is an ErrUnavailable: nothing was asked.
-func (c *Cache) join(sandboxID string, accept acceptance) (*flight, *entry, error) {
+func (c *Cache) join(sandboxID string, asker Asker, accept acceptance) (*flight, *entry, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
@@ -57,6 +58,10 @@ func (c *Cache) join(sandboxID string, accept acceptance) (*flight, *entry, erro
 	var latest *flight
 	if running := c.flights[sandboxID]; len(running) > 0 {
 		latest = running[len(running)-1]
+		if !latest.asked && latest.asker > asker {
+			// It waits behind strangers: whoever is known does not.
+			return c.start(sandboxID, asker, nil)
+		}
 		current := !latest.outdated && latest.epoch == epoch
 		if !latest.asked || accept == acceptRunning && current {
 			c.count.coalesced.Add(1)
@@ -64,14 +69,23 @@ func (c *Cache) join(sandboxID string, accept acceptance) (*flight, *entry, erro
 		}
 	}
 
+	return c.start(sandboxID, asker, latest)
+}
+
+// start begins a lookup that follows an earlier one, or none. c.mu is held.
+func (c *Cache) start(sandboxID string, asker Asker, after *flight) (*flight, *entry, error) {
 	if c.ctx.Err() != nil {
 		return nil, nil, errClosed
 	}
-	if err := c.health.refuse(now); err != nil {
+	if err := c.health.refuse(c.now()); err != nil {
 		c.count.refused.Add(1)
 		return nil, nil, err
 	}
-	f := &flight{sandboxID: strings.Clone(sandboxID), after: latest, done: make(chan struct{})}
+	if !c.places[asker].queue() {
+		c.count.refused.Add(1)
+		return nil, nil, errBusy
+	}
+	f := &flight{sandboxID: strings.Clone(sandboxID), asker: asker, after: after, done: make(chan struct{})}
 	c.flights[f.sandboxID] = append(c.flights[f.sandboxID], f)
 	go c.fly(f)
 	return f, nil, nil
@@ -85,7 +99,7 @@ func (c *Cache) fly(f *flight) {
 		c.finish(f, nil, err)
 		return
 	}
-	defer func() { <-c.places }()
+	defer func() { <-c.places[f.asker].free }()
 
 	ctx, cancel := context.WithTimeout(c.ctx, c.opt.LookupTimeout)
 	defer cancel()
@@ -109,6 +123,8 @@ func (c *Cache) fly(f *flight) {
 // nothing about the registry, so the wait has a bound of its own; that those
 // who went before got no answer does, and ends it.
 func (c *Cache) takePlace(f *flight) error {
+	places := &c.places[f.asker]
+	defer places.waiting.Add(-1)
 	ctx, cancel := context.WithTimeout(c.ctx, c.opt.QueueTimeout)
 	defer cancel()
 	if f.after != nil {
@@ -119,7 +135,7 @@ func (c *Cache) takePlace(f *flight) error {
 	// nobody may leave the queue to look around and line up again.
 	failing := c.health.watch()
 	select {
-	case c.places <- struct{}{}:
+	case places.free <- struct{}{}:
 		return nil
 	default:
 		if c.health.failing(c.now()) { // this is the probe, and no place is free
@@ -128,7 +144,7 @@ func (c *Cache) takePlace(f *flight) error {
 		}
 	}
 	select {
-	case c.places <- struct{}{}:
+	case places.free <- struct{}{}:
 		return nil
 	case <-failing:
 		c.count.refused.Add(1)
@@ -137,7 +153,7 @@ func (c *Cache) takePlace(f *flight) error {
 		if c.ctx.Err() != nil {
 			return errClosed
 		}
-		return fmt.Errorf("%w: %d lookups are in progress already", ErrUnavailable, cap(c.places))
+		return fmt.Errorf("%w: %d lookups are in progress already", ErrUnavailable, cap(places.free))
 	}
 }
 

@@ -268,6 +268,40 @@ func TestCacheQueueIsFair(t *testing.T) {
 	})
 }
 
+// Ids that somebody has made up delay nobody else, not even who asks for the same
+// ones, and their queue has an end.
+func TestCacheStrangersDelayNobody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := newTable(running("mine", "1"), running("seen", "1"))
+		reg.delay = 100 * time.Millisecond
+		c := NewCache(reg, CacheOptions{MaxLookups: 16, QueueTimeout: time.Minute})
+		var strangers sync.WaitGroup
+		var away atomic.Int32
+		for i := range 1000 {
+			strangers.Go(func() {
+				id := fmt.Sprint("made-up-", i)
+				if i == 200 {
+					id = "seen"
+				}
+				if _, _, err := c.LookupFor(t.Context(), Stranger, id); errors.Is(err, ErrUnavailable) {
+					away.Add(1)
+				}
+			})
+		}
+		synctest.Wait()
+		for _, id := range []string{"mine", "seen"} {
+			start := time.Now()
+			if got := ask(t, c, id); got.err != nil || time.Since(start) > reg.delay {
+				t.Errorf("%s: %v after %v", id, got.err, time.Since(start))
+			}
+		}
+		strangers.Wait()
+		if n := away.Load(); n < 1000-strangersQueue-2 || n > 1000-strangersQueue {
+			t.Errorf("%d of 1000 were turned away", n)
+		}
+	})
+}
+
 func TestCacheOneFailingSandboxIsNoOutage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := newTable(running("good", "1"))
