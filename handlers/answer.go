@@ -3,6 +3,7 @@ package handlers
 import (
 	"net"
 	"net/http"
+	"slices"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -10,6 +11,7 @@ import (
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
+	"github.com/caddy-e2b/gateway/routing"
 )
 
 // answer brings a response back to the client.
@@ -61,7 +63,15 @@ func (c *dataCall) answerHeaders(h http.Header, resp *http.Response) {
 		leaveToApp(h)
 	}
 	answerHeaders(h, resp)
+	if c.g.opt.Access != nil {
+		h["Vary"] = append(slices.Clip(h["Vary"]), varies)
+	}
 }
+
+// varies are the request headers that an answer of the data plane depends on. On
+// a host that all sandboxes share, the URL of a file is the same for each: a cache
+// would give what one client got to another (RFC 9111 section 4.1).
+const varies = routing.HeaderSandboxID + ", " + routing.HeaderSandboxPort + ", " + auth.HeaderAccessToken
 
 // copyBody relays a body that has no room for a failure: if it is cut here, it
 // must look cut there. An answer that ended early is never ended cleanly.

@@ -228,6 +228,7 @@ func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *h
 		resp.Body = io.NopCloser(bytes.NewReader(head))
 	}
 	answerHeaders(w.Header(), resp)
+	who.keepUncached(w.Header())
 	if !more && len(head) > 0 {
 		// All of it is here: it arrives in one piece, whatever it came in.
 		w.Header().Set("Content-Length", strconv.Itoa(len(head)))

@@ -29,6 +29,14 @@ type caller struct {
 // admin reports a caller who may do everything with everybody's sandboxes.
 func (c *caller) admin() bool { return c.key.Scopes.Has(auth.ScopeAdmin) }
 
+// keepUncached keeps caches from giving an answer for this caller to another: no
+// cache knows that X-API-Key makes a difference, as it does of Authorization.
+func (c *caller) keepUncached(h http.Header) {
+	if c != nil {
+		h["Cache-Control"] = []string{"no-store"}
+	}
+}
+
 // identify finds out who calls, from the headers alone. The second value is OK
 // when somebody may use the control plane, and the refusal otherwise: the same
 // for a credential that is missing, malformed, unknown, disabled or expired.

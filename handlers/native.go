@@ -102,6 +102,7 @@ func (g *Gateway) serveNative(w http.ResponseWriter, r *http.Request, out Outcom
 		return refuse(w, r, out, unknownOutcome(cause.UpstreamInvalid))
 	}
 	answerHeaders(w.Header(), resp)
+	who.keepUncached(w.Header())
 	w.WriteHeader(resp.StatusCode)
 	if _, err := io.Copy(w, resp.Body); err != nil {
 		out.Err, out.End, out.Abort = err, cause.Truncated, true
