@@ -14,9 +14,12 @@ import (
 	"testing"
 	"time"
 
+	goredis "github.com/redis/go-redis/v9"
+
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/integration/envd"
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/redistest"
 	"github.com/caddy-e2b/gateway/integration/rock"
 )
 
@@ -64,6 +67,7 @@ type scene struct {
 	mode   mode
 	client *http.Client
 	keys   string // the file
+	redis  *redistest.Server
 	roles  string // lines of the Caddyfile
 }
 
@@ -100,7 +104,18 @@ func TestMain(m *testing.M) {
 func open(t *testing.T, mode mode, transport harness.Transport) *scene {
 	t.Helper()
 	s := &scene{mode: mode, keys: filepath.Join(t.TempDir(), "keys.json")}
-	cluster, err := rock.New(rock.Options{TempDir: t.TempDir(), Pause: true, Envd: serveEnvd})
+	options := rock.Options{TempDir: t.TempDir(), Pause: true, Envd: serveEnvd}
+	s.behind(t, options)
+	s.writeKeys(t, "")
+	s.Process = harness.Binary(t, s.caddyfile("gone", "old"), transport)
+	s.client = s.Client()
+	return s
+}
+
+// behind starts the double.
+func (s *scene) behind(t *testing.T, options rock.Options) {
+	t.Helper()
+	cluster, err := rock.New(options)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -116,8 +131,17 @@ func open(t *testing.T, mode mode, transport harness.Transport) *scene {
 		}
 		s.roles += fmt.Sprintf("%s %s\n", role, server.URL())
 	}
+}
+
+// openOnRedis starts everything with a real Redis as the registry.
+func openOnRedis(t *testing.T, mode mode) *scene {
+	t.Helper()
+	s := &scene{mode: mode, keys: filepath.Join(t.TempDir(), "keys.json"), redis: redistest.Start(t, redistest.Options{})}
+	records := goredis.NewClient(&goredis.Options{Addr: s.redis.Addr})
+	t.Cleanup(func() { records.Close() })
+	s.behind(t, rock.Options{TempDir: t.TempDir(), Pause: true, Envd: serveEnvd, Records: rock.RedisStrings{Client: records}})
 	s.writeKeys(t, "")
-	s.Process = harness.Binary(t, s.caddyfile("gone", "old"), transport)
+	s.Process = harness.Binary(t, s.caddyfile("gone", "old"))
 	s.client = s.Client()
 	return s
 }
@@ -132,6 +156,10 @@ func (s *scene) caddyfile(tokenKeys ...string) string {
 		}
 		option += "}"
 	}
+	registry := ""
+	if s.redis != nil {
+		registry = "registry redis {\naddress " + s.redis.Addr + "\n}"
+	}
 	// Other tests may keep the machine so busy that a lookup needs longer than the second it has by default.
 	return fmt.Sprintf(`{
 	e2b {
@@ -141,15 +169,17 @@ func (s *scene) caddyfile(tokenKeys ...string) string {
 		cache {
 			lookup_timeout 10s
 		}
+		%s
 		cluster test {
 			%s
 		}
 	}
 }
 :80 {
+	log
 	e2b
 }
-`, s.keys, option, s.roles)
+`, s.keys, option, registry, s.roles)
 }
 
 // writeKeys writes the file of keys. The revoked key's record has more.
