@@ -115,6 +115,9 @@ var (
 	errTokenWrong = errors.New("the access token was not made here for this sandbox")
 	errScope      = errors.New("the API key lacks the scope data")
 	errForeign    = errors.New("the sandbox belongs to somebody else, or to nobody that is known")
+	// errNotFound is what the log has of both: logs are read by more people
+	// than may know whose a sandbox is.
+	errNotFound = errors.New("there is no such sandbox for this credential")
 )
 
 // causeOfKeys is why the store of keys has not answered.
@@ -149,11 +152,12 @@ func (a *Access) examineSignature(r *http.Request) (proof, cause.Failure, error)
 
 // lookup finds the route of a call that was examined and holds it against the
 // proof. The route is one to go by when the failure's cause is cause.OK. A
-// sandbox of somebody else and one that does not exist look the same, and to
-// whoever has not proved to know the id, they take the same time.
+// sandbox of somebody else and one that does not exist look the same to the
+// client and in the log, and take the same time. That is so for a good token,
+// too: its sandbox may have gone, and somebody else's come under the same id.
 func (g *Gateway) lookup(ctx context.Context, p proof, sandboxID string) (*routing.Route, routing.Source, cause.Failure, error) {
 	var begun time.Time
-	if p.blind() {
+	if p.kind != proofNone {
 		begun = time.Now()
 	}
 	asker := g.opt.Access.asker(p)
@@ -166,8 +170,10 @@ func (g *Gateway) lookup(ctx context.Context, p proof, sandboxID string) (*routi
 		route, err = g.opt.Routes.FreshFor(ctx, asker, sandboxID)
 		f, why = g.opt.Access.compare(ctx, p, sandboxID, route, err)
 	}
-	if p.blind() && (errors.Is(why, errForeign) || errors.Is(why, routing.ErrGone)) {
+	if p.kind != proofNone && (errors.Is(why, errForeign) || errors.Is(why, routing.ErrGone)) {
 		g.level(ctx, begun)
+		// It is the registry that has said so, now or a moment ago.
+		return nil, routing.SourceRegistry, f, errNotFound
 	}
 	return route, source, f, why
 }
@@ -179,10 +185,6 @@ func (a *Access) asker(p proof) routing.Asker {
 	}
 	return routing.Known
 }
-
-// blind reports a proof that says nothing about the sandbox until its owner is
-// known.
-func (p proof) blind() bool { return p.kind == proofKey || p.kind == proofSignature }
 
 // compare holds a proof against what the registry has answered of the sandbox.
 func (a *Access) compare(ctx context.Context, p proof, sandboxID string, route *routing.Route, err error) (cause.Failure, error) {

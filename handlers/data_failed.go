@@ -75,6 +75,11 @@ func (c *dataCall) fail(f cause.Failure) {
 	f.SandboxID = c.target.SandboxID
 	c.closeIfUnread()
 	c.answered = f.Cause != cause.ClientGone
+	if c.body != nil {
+		// It may be on its way to the sandbox still.
+		c.out = tell(c.w, c.r, c.out, f)
+		return
+	}
 	c.out = refuse(c.w, c.r, c.out, f)
 }
 

@@ -1,8 +1,10 @@
 package handlers
 
 import (
+	"io"
 	"net/http"
 	"strconv"
+	"time"
 
 	"golang.org/x/net/http/httpguts"
 
@@ -78,6 +80,32 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, p
 
 // refuse answers with a failure that was known before anything was sent on.
 func refuse(w http.ResponseWriter, r *http.Request, out Outcome, f cause.Failure) Outcome {
+	if f.Cause != cause.ClientGone {
+		awaitBody(w, r)
+	}
+	return tell(w, r, out, f)
+}
+
+// maxAwaited is how much of a body is waited for before a refusal, in bytes: as
+// much as net/http takes over HTTP/1.1 by itself.
+const maxAwaited = 256 << 10
+
+// awaitBody lets a client of HTTP/2 send its body to the end before it is
+// refused, if that is short. After an answer that came earlier, net/http resets
+// the stream (RFC 9113 section 8.1), and there are clients, Python's h2 and curl
+// among them, that throw the answer away at a reset: their users would see a
+// broken connection and not that their key is wrong.
+func awaitBody(w http.ResponseWriter, r *http.Request) {
+	if r.ProtoMajor != 2 || r.ContentLength == 0 || r.ContentLength > maxAwaited || r.Header.Get("Expect") != "" {
+		return
+	}
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(abandonedBodyGrace))
+	_, _ = io.CopyN(io.Discard, r.Body, maxAwaited)
+}
+
+// tell is refuse without a look at the request's body.
+func tell(w http.ResponseWriter, r *http.Request, out Outcome, f cause.Failure) Outcome {
 	out.End = f.Cause
 	if f.Cause == cause.ClientGone {
 		// Returning would send an empty 200.

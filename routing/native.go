@@ -2,6 +2,7 @@ package routing
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -47,6 +48,18 @@ var nativeCalls = map[string]nativeCall{
 	"GET commit/{id}":                {ProxyRole, false},
 	"GET sandboxes":                  {ProxyRole, false},
 	"POST sandboxes/batch":           {ProxyRole, false},
+}
+
+// NativePaths are the calls of ROCK's own API that [ClassifyNative] knows, each as
+// "METHOD path", with the given id where they name a sandbox.
+func NativePaths(sandboxID string) []string {
+	var calls []string
+	for call := range nativeCalls {
+		method, rest, _ := strings.Cut(call, " ")
+		calls = append(calls, method+" "+nativePrefix+strings.ReplaceAll(rest, "{id}", sandboxID))
+	}
+	slices.Sort(calls)
+	return calls
 }
 
 // ClassifyNative recognises a call of ROCK's own API by its method and its path

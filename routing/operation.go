@@ -82,11 +82,10 @@ func Classify(method, decodedPath string) Operation {
 	if decodedPath == "" || decodedPath[0] != '/' {
 		return Operation{}
 	}
-	switch decodedPath {
-	case "/health":
-		return Operation{Plane: DataPlane, Name: "health"}
-	case "/files":
-		return Operation{Plane: DataPlane, Name: "files"}
+	for i := range pages {
+		if decodedPath[1:] == pages[i] {
+			return Operation{Plane: DataPlane, Name: pages[i]}
+		}
 	}
 	if isRPC(decodedPath) {
 		return Operation{Plane: DataPlane, Name: decodedPath[1:]}
@@ -95,6 +94,20 @@ func Classify(method, decodedPath string) Operation {
 		return Operation{}
 	}
 	return classifyControl(method, decodedPath)
+}
+
+// pages are what the data plane has besides RPCs, by their paths without the
+// slash.
+var pages = [...]string{"health", "files"}
+
+// DataPaths are the paths of the data plane that are no RPC, as [ControlPaths]
+// are the control plane's.
+func DataPaths() []string {
+	var paths []string
+	for _, page := range pages {
+		paths = append(paths, "/"+page)
+	}
+	return paths
 }
 
 // readsOneWay reports a decoded path without what some servers take for
