@@ -142,6 +142,12 @@ func (s *Store) well(seen *state) {
 
 // read returns the content of the file. The errors hold no more than its path.
 func read(path string) ([]byte, error) {
+	// Opening a pipe would wait for somebody to write to it.
+	if info, err := os.Stat(path); err != nil {
+		return nil, err
+	} else if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, err

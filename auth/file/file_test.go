@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -218,4 +219,18 @@ func FuzzParseFile(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestOnlyARegularFileIsRead(t *testing.T) {
+	dir := t.TempDir()
+	pipe := filepath.Join(dir, "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range []string{pipe, dir} {
+		if s, err := New(path, slog.New(slog.DiscardHandler)); err == nil {
+			s.Close()
+			t.Errorf("%s was read", path)
+		}
+	}
 }
