@@ -86,10 +86,11 @@ var rows = func() []row {
 		{method: "GET", path: "/sandboxes/metrics", shape: all, name: "Sandbox.get_metrics"},
 		{method: "GET", path: "/sandboxes/{id}", shape: one, status: 200, answer: `\{.*"sandboxID":"{id}".*\}`},
 		{method: "POST", path: "/sandboxes/{id}/unknown", shape: all, name: "this sandbox call"},
+		{method: "POST", path: "/sandboxes/{id}/fork", shape: all, name: "Sandbox.fork"},
 		{method: "POST", path: "/sandboxes/{id}/timeout", shape: one, body: `{"timeout":600}`, status: 204},
 	}
 	for action, name := range map[string]string{
-		"POST refreshes": "Sandbox.refresh", "POST resume": "Sandbox.resume", "POST connect": "Sandbox.connect", "POST fork": "Sandbox.fork",
+		"POST refreshes": "Sandbox.refresh", "POST resume": "Sandbox.resume", "POST connect": "Sandbox.connect",
 		"POST snapshots": "Sandbox.create_snapshot", "GET metrics": "Sandbox.get_metrics", "PUT network": "Sandbox.update_network", "GET logs": "Sandbox.logs",
 	} {
 		method, path, _ := strings.Cut(action, " ")
