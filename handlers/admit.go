@@ -178,6 +178,19 @@ func (g *Gateway) lookup(ctx context.Context, p proof, sandboxID string) (*routi
 	return route, source, f, why
 }
 
+// nameOf is whose sandbox was let in to, for logs. The store remembers who it is:
+// it has just been asked.
+func (a *Access) nameOf(ctx context.Context, p proof, route *routing.Route) string {
+	switch {
+	case a == nil, p.kind == proofNone:
+		return ""
+	case p.kind == proofKey:
+		return p.key.Subject
+	}
+	subject, _ := a.subjectOf(ctx, route.Owner)
+	return subject
+}
+
 // asker is who has shown p, to the registry.
 func (a *Access) asker(p proof) routing.Asker {
 	if a != nil && (p.kind == proofNone || p.kind == proofSignature) {

@@ -26,6 +26,7 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		out.Err = err
 		return refuse(w, r, out, f)
 	}
+	out.Subject = who.name()
 	if op.SandboxID != "" {
 		if !routing.ValidSandboxID(op.SandboxID) {
 			return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: routing.ErrInvalidSandboxID.Error()})

@@ -63,6 +63,7 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 	}
 	c.guard(w)
 	c.out.Cluster = route.Cluster
+	c.out.Subject = g.opt.Access.nameOf(r.Context(), shown, route)
 	if c.cluster == nil {
 		c.out.Err = errUnknownCluster
 		c.fail(cause.Failure{Cause: cause.Internal})

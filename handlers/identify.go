@@ -26,6 +26,14 @@ type caller struct {
 	cluster string
 }
 
+// name is who calls, for logs.
+func (c *caller) name() string {
+	if c == nil {
+		return ""
+	}
+	return c.key.Subject
+}
+
 // admin reports a caller who may do everything with everybody's sandboxes.
 func (c *caller) admin() bool { return c.key.Scopes.Has(auth.ScopeAdmin) }
 

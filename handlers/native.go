@@ -69,6 +69,7 @@ func (g *Gateway) serveNative(w http.ResponseWriter, r *http.Request, out Outcom
 		out.Err = err
 		return refuse(w, r, out, f)
 	}
+	out.Subject = who.name()
 	if f := g.withinLimits(w, r, who, out.Operation); f != nil {
 		return refuse(w, r, out, *f)
 	}

@@ -13,6 +13,9 @@ type Outcome struct {
 	Operation routing.Operation
 	// SandboxID is the checked id, or "" when there was none.
 	SandboxID string
+	// Subject is whose key was sent, or whose sandbox was used with what was
+	// made for it. "" when nobody's is known, or access is off.
+	Subject string
 	// Cluster is the name of the cluster that was asked, or "".
 	Cluster string
 	// Upstream is the "host:port" that was sent the request, or "" when

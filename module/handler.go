@@ -27,6 +27,7 @@ import (
 // Placeholder | Description
 // ------------|-------------
 // `{http.e2b.sandbox_id}` | The sandbox's id, checked, or empty
+// `{http.e2b.subject}` | Whose key was sent, or whose sandbox was used, or empty
 // `{http.e2b.cluster}` | The cluster that was asked, or empty
 // `{http.e2b.plane}` | `control`, `data` or `none`
 // `{http.e2b.operation}` | The call, e.g. `Sandbox.create` or `process.Process/Start`

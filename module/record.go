@@ -64,6 +64,7 @@ func (h *Handler) complain(r *http.Request, out *handlers.Outcome) {
 func fields(out *handlers.Outcome) []zapcore.Field {
 	return []zapcore.Field{
 		zap.String("sandbox_id", out.SandboxID),
+		zap.String("subject", out.Subject),
 		zap.String("cluster", out.Cluster),
 		zap.String("plane", out.Operation.Plane.String()),
 		zap.String("operation", out.Operation.Name),
@@ -81,6 +82,8 @@ func placeholder(out *handlers.Outcome, key string) (any, bool) {
 	switch key[len(placeholders):] {
 	case "sandbox_id":
 		return out.SandboxID, true
+	case "subject":
+		return out.Subject, true
 	case "cluster":
 		return out.Cluster, true
 	case "plane":

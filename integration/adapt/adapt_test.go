@@ -130,7 +130,7 @@ func TestTheExampleAdaptsAndIsValid(t *testing.T) {
 	}
 	t.Setenv("REDIS_PASSWORD", "secret")
 	t.Setenv("TOKEN_KEY", strings.Repeat("k", 32))
-	validate(t, strings.Replace(string(example), "/etc/e2b-gateway/keys.json", keysFile(t), 1))
+	validate(t, strings.ReplaceAll(string(example), "/etc/e2b-gateway/keys.json", keysFile(t)))
 }
 
 // Contract checklist 64: while Python 2.34.0 is served, no client is offered
