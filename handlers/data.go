@@ -23,13 +23,13 @@ type dataCall struct {
 	target  routing.Target
 	route   *routing.Route
 	cluster *routing.Cluster
-	proto   protocol.Protocol
 	body    *streamedBody   // nil when the body was read first
 	dog     *watchdog       // w is it, too
 	ctx     context.Context // of the request that was sent on
 	cancel  context.CancelCauseFunc
 	// forget takes the call out of where it is registered.
 	forget func()
+	proto  protocol.Protocol
 	// waited: the client took its time for a small body.
 	waited bool
 	// answered: the head of an answer was written.

@@ -45,20 +45,20 @@ const (
 // Operation is one call of the E2B API, recognised by method and path.
 type Operation struct {
 	Plane Plane
-	// Name is the call as its users know it, for messages and logs:
-	// "Sandbox.pause", "files", "process.Process/Start". It comes from a
-	// fixed list or is an RPC's path of identifiers, so it is safe to print.
-	Name string
 	// Role is where a control-plane call goes.
 	Role Role
-	// SandboxID is the id in a control-plane path, or "". It is not checked:
-	// ValidSandboxID does that.
-	SandboxID string
 	// ChangesState marks the calls after which a sandbox may be in another
 	// state or at another address.
 	ChangesState bool
 	// Create marks the two calls that make a sandbox, CreateV2 the newer.
 	Create, CreateV2 bool
+	// Name is the call as its users know it, for messages and logs:
+	// "Sandbox.pause", "files", "process.Process/Start". It comes from a
+	// fixed list or is an RPC's path of identifiers, so it is safe to print.
+	Name string
+	// SandboxID is the id in a control-plane path, or "". It is not checked:
+	// ValidSandboxID does that.
+	SandboxID string
 }
 
 // reservedEnvdPaths are envd's own management routes. E2B's proxy never lets
