@@ -99,7 +99,10 @@ func FuzzRecord(f *testing.F) {
 		again := k.Record()
 		text, err := json.Marshal(again)
 		if err != nil {
-			t.Skip("a year that RFC 3339 does not have") // UnmarshalJSON takes none either
+			if year := again.Expires.Year(); year >= 0 && year <= 9999 {
+				t.Fatal(err)
+			}
+			return // RFC 3339 has no such year
 		}
 		var r2 Record
 		if err := UnmarshalStrict(text, &r2); err != nil {

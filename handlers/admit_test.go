@@ -42,10 +42,10 @@ func TestEveryCallNeedsTheTokenOfItsSandbox(t *testing.T) {
 		{"of another owner", []string{g.token("bob", mine)}, cause.Failure{Cause: cause.SandboxGone, SandboxID: mine}, true},
 	} {
 		for _, k := range callKinds {
+			if tc.values == nil && k.name == "health" {
+				continue // answered to everybody: TestHealthIsAnsweredWithoutATokenUnlessItIsPrivate
+			}
 			t.Run(tc.name+"/"+k.name, func(t *testing.T) {
-				if tc.values == nil && k.name == "health" {
-					t.Skip("E2B answers it to everybody")
-				}
 				want, before := tc.want, g.estate.lookups()
 				if tc.values == nil && strings.HasPrefix(k.target, "/files?") && k.headers == nil {
 					want = signatureMissing

@@ -18,8 +18,9 @@ import (
 	"github.com/caddy-e2b/gateway/handlers/upstream"
 )
 
-// hopByHop are the headers that end at each hop (RFC 9110 section 7.6.1, and
-// the older names that software still sends).
+// hopByHop are the headers of an answer that end at each hop (RFC 9110 section
+// 7.6.1, and the older names that software still sends). What becomes of a
+// request's headers stands in auth.
 var hopByHop = map[string]bool{
 	"Connection":          true,
 	"Proxy-Connection":    true,
