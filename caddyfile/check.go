@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"path"
 	"slices"
 
 	"github.com/caddyserver/caddy/v2"
@@ -39,6 +40,26 @@ func (c *Config) Check() error {
 	}
 	if !slices.Contains([]string{"", "on", "off"}, c.CORS) {
 		return fmt.Errorf("cors is on or off, not %q", c.CORS)
+	}
+	if !slices.Contains([]string{"", "public", "private"}, c.Traffic) {
+		return fmt.Errorf("traffic is public or private, not %q", c.Traffic)
+	}
+	if c.Traffic == "public" && len(c.Domains) == 0 {
+		return errors.New("traffic public needs the domain below which sandboxes have hosts: domain <name>")
+	}
+	if !slices.Contains([]string{"", "hide", "show"}, c.SandboxAddress) {
+		return fmt.Errorf("sandbox_address is hide or show, not %q", c.SandboxAddress)
+	}
+	for _, domain := range c.Domains {
+		if hasPlaceholder(domain) {
+			continue
+		}
+		if err := checkDomain(domain); err != nil {
+			return fmt.Errorf("domain: %w", err)
+		}
+	}
+	if c.ReadyWaiting < 0 {
+		return errors.New("ready_waiting must not be negative")
 	}
 	for _, n := range []int64{c.MaxHeldEnvelope, c.BufferBody, c.MaxControlBody} {
 		if n < 0 {
@@ -112,16 +133,20 @@ func (c *ClusterConfig) check() error {
 		return problem("needs the address of its proxy role: proxy <url>")
 	case !slices.Contains([]string{"", "rock", "direct"}, c.Mode):
 		return problem("mode is rock or direct, not %q", c.Mode)
-	case !slices.Contains([]string{"", "refuse", "dial"}, c.UnmappedPorts):
-		return problem("unmapped_ports is refuse or dial, not %q", c.UnmappedPorts)
+	case !slices.Contains([]string{"", "tunnel", "dial", "refuse"}, c.UnmappedPorts):
+		return problem("unmapped_ports is tunnel, dial or refuse, not %q", c.UnmappedPorts)
+	case !slices.Contains([]string{"", "restart", "off"}, c.Resume):
+		return problem("resume is restart or off, not %q", c.Resume)
+	case !slices.Contains([]string{"", "stop", "off"}, c.Pause):
+		return problem("pause is stop or off, not %q", c.Pause)
+	case c.Weight < 0:
+		return problem("weight must not be negative")
 	case c.Mode == "direct" && len(c.Allow) == 0:
 		return problem("mode direct needs the networks its sandboxes are in: allow <cidr>…")
-	case c.Mode != "direct" && len(c.Allow) > 0:
-		return problem("allow is for mode direct: in mode rock no sandbox is dialled")
-	case c.Mode != "direct" && c.UnmappedPorts != "":
-		return problem("unmapped_ports is for mode direct: in mode rock no sandbox is dialled")
-	case c.Mode != "direct" && len(c.Ports) > 0:
-		return problem("ports is for mode direct: in mode rock only envd can be reached")
+	case len(c.Allow) == 0 && c.UnmappedPorts != "":
+		return problem("unmapped_ports needs the networks its sandboxes are in: allow <cidr>…")
+	case len(c.Allow) == 0 && len(c.Ports) > 0:
+		return problem("ports needs the networks its sandboxes are in: allow <cidr>…")
 	}
 	for _, address := range slices.Concat(c.Admin, c.Proxy) {
 		if hasPlaceholder(address) {
@@ -145,6 +170,14 @@ func (c *ClusterConfig) check() error {
 		}
 		if err := checkPorts(ports); err != nil {
 			return problem("ports: %w", err)
+		}
+	}
+	for _, pattern := range c.Templates {
+		if hasPlaceholder(pattern) {
+			continue
+		}
+		if err := checkPattern(pattern); err != nil {
+			return problem("templates: %w", err)
 		}
 	}
 	if c.AESKey != "" && !hasPlaceholder(c.AESKey) {
@@ -199,6 +232,19 @@ func checkNetwork(network string) error {
 func checkPorts(ports string) error {
 	_, err := routing.ParsePortRange(ports)
 	return err
+}
+
+// checkDomain accepts a name in lower case of at least two labels, and a port.
+func checkDomain(domain string) error {
+	_, err := routing.ParseDomain(domain)
+	return err
+}
+
+func checkPattern(pattern string) error {
+	if _, err := path.Match(pattern, ""); err != nil || pattern == "" {
+		return fmt.Errorf("%q is not a pattern of template ids such as python:*", pattern)
+	}
+	return nil
 }
 
 // planeNames are the values of [HandlerConfig.Plane].

@@ -47,6 +47,37 @@ type Config struct {
 	// Default: "public".
 	Health string `json:"health,omitempty"`
 
+	// Domains are the names below which every port of every sandbox has a host of
+	// its own, <port>-<id>.<domain>, and what the answers to the SDKs name as the
+	// domain: that below which the client has come, else the first. A port, as in
+	// "sandbox.example.com:8443", is what clients dial. Default: none, and no such
+	// hosts.
+	Domains []string `json:"domains,omitempty"`
+
+	// Traffic is who may use the ports of a sandbox that are not envd's: "public"
+	// for everybody who knows its id, as with E2B, unless its creator wants a
+	// token asked for (network.allowPublicTraffic); "private" for those who have
+	// its traffic token or access token. Default: "public" with Domains,
+	// "private" without.
+	Traffic string `json:"traffic,omitempty"`
+
+	// SandboxAddress is whether the metadata of sandboxes shows the address that
+	// ROCK puts there: "hide" or "show". Default: "hide".
+	SandboxAddress string `json:"sandbox_address,omitempty"`
+
+	// ReadyTimeout is how long a call of the data plane waits for its sandbox to
+	// start. A negative value means not at all. Default: 2m.
+	ReadyTimeout caddy.Duration `json:"ready_timeout,omitempty"`
+
+	// ReadyWaiting is how many calls wait at a time for sandboxes to start; more
+	// are told at once that the sandbox is starting. Default: 10000.
+	ReadyWaiting int `json:"ready_waiting,omitempty"`
+
+	// Activity is how often, at most, the timeout of a sandbox that is in use is
+	// pushed back in ROCK. A negative value leaves that to ROCK, which does it at
+	// the beginning of a call only. Default: 30s.
+	Activity caddy.Duration `json:"activity,omitempty"`
+
 	// Limits is how much one key, and what is done with one sandbox, may take.
 	Limits *LimitsConfig `json:"limits,omitempty"`
 
@@ -141,23 +172,43 @@ type ClusterConfig struct {
 	Mode string `json:"mode,omitempty"`
 
 	// Allow are the networks, in CIDR notation, in which sandboxes may be
-	// dialled. Required in mode "direct", an error in mode "rock", which
-	// dials no sandbox. A wide network does not open what no sandbox should
+	// dialled: for everything in mode "direct", where it is required, for their
+	// other ports than envd's in mode "rock", where without it those cannot be
+	// reached. A wide network does not open what no sandbox should
 	// have: loopback, link-local, metadata and multicast addresses need an
 	// entry inside their own network (127.0.0.0/8), addresses of the gateway's
 	// own machine one each (/32 or /128).
 	Allow []string `json:"allow,omitempty"`
 
 	// UnmappedPorts is what becomes of a port that the sandbox's record does
-	// not map in mode "direct": "refuse", or "dial" it at the same number, as
-	// is right where every sandbox has an address of its own (pods) and wrong
-	// where they share one. Default: "refuse".
+	// not map: "tunnel" goes through ROCK's agent in the sandbox, "dial" to the
+	// same number at the sandbox's address, as is right where every sandbox has
+	// one of its own (pods) and wrong where they share one, "refuse" nowhere.
+	// Needs Allow. Default: "tunnel".
 	UnmappedPorts string `json:"unmapped_ports,omitempty"`
 
-	// Ports are the ports of sandboxes that may be reached in mode "direct":
+	// Ports are the ports of sandboxes that may be reached:
 	// numbers and ranges such as "8080" and "8000-8999". Envd's, 49983, always
-	// may, 22 and 22555 never. Default: all but those two.
+	// may, 22 and 22555 never. Needs Allow. Default: all but those two.
 	Ports []string `json:"ports,omitempty"`
+
+	// Resume is what becomes of a connect or resume of a sandbox that is paused,
+	// which in ROCK is one that was stopped: "restart" lets ROCK start it again,
+	// with its files and without its processes, "off" refuses. Default: "off".
+	Resume string `json:"resume,omitempty"`
+
+	// Pause is what becomes of a pause: "stop" lets ROCK stop the sandbox, which
+	// keeps its files and ends its processes, "off" refuses. Default: "off".
+	Pause string `json:"pause,omitempty"`
+
+	// Weight is this cluster's share of the new sandboxes that nothing else gives
+	// to a cluster. Default: 0, but with no weight anywhere the first cluster
+	// gets all.
+	Weight int `json:"weight,omitempty"`
+
+	// Templates are patterns of template ids (path.Match) whose new sandboxes are
+	// made in this cluster. Default: none.
+	Templates []string `json:"templates,omitempty"`
 
 	// RegistryRaw is where this cluster's routes are looked up. Default: the
 	// registry of the app.

@@ -21,6 +21,13 @@ import (
 //	    unowned deny|allow
 //	    health  public|private
 //
+//	    domain          <name>[:<port>]…
+//	    traffic         public|private
+//	    sandbox_address hide|show
+//	    ready_timeout   <duration>|off
+//	    ready_waiting   <number>
+//	    activity        <duration>|off
+//
 //	    cors              on|off
 //	    rock_api          off|admin
 //	    dial_timeout      <duration>
@@ -74,6 +81,18 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 			return choice(d, &c.Unowned, "deny", "allow")
 		case "health":
 			return choice(d, &c.Health, "public", "private")
+		case "domain":
+			return words(d, &c.Domains, checkDomain)
+		case "traffic":
+			return choice(d, &c.Traffic, "public", "private")
+		case "sandbox_address":
+			return choice(d, &c.SandboxAddress, "hide", "show")
+		case "ready_timeout":
+			return durationOrOff(d, &c.ReadyTimeout)
+		case "ready_waiting":
+			return number(d, &c.ReadyWaiting, 1, 10_000_000)
+		case "activity":
+			return durationOrOff(d, &c.Activity)
 		case "dial_timeout":
 			return duration(d, &c.DialTimeout)
 		case "idle_timeout":
@@ -95,7 +114,8 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 		case "drain_timeout":
 			return duration(d, &c.DrainTimeout)
 		default:
-			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "cors", "limits", "rock_api", "dial_timeout", "idle_timeout",
+			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "domain", "traffic", "sandbox_address", "ready_timeout", "ready_waiting",
+				"activity", "cors", "limits", "rock_api", "dial_timeout", "idle_timeout",
 				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout")
 		}
 	}, "cluster")
@@ -122,8 +142,12 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 //	    proxy          <url>…
 //	    mode           rock|direct
 //	    allow          <cidr>…           # mode direct: required
-//	    unmapped_ports refuse|dial       # mode direct
-//	    ports          <port>|<from>-<to>…  # mode direct
+//	    unmapped_ports tunnel|dial|refuse
+//	    ports          <port>|<from>-<to>…
+//	    resume         restart|off
+//	    pause          stop|off
+//	    weight         <number>
+//	    templates      <pattern>…
 //	    registry       control|redis|static|… [{ … }]
 //	    aes_key        <secret>          # a placeholder
 //	    tls { … }                        # see parseTLS
@@ -151,9 +175,17 @@ func (c *Config) parseCluster(d *caddyfile.Dispenser) error {
 		case "allow":
 			return words(d, &cluster.Allow, checkNetwork)
 		case "unmapped_ports":
-			return choice(d, &cluster.UnmappedPorts, "refuse", "dial")
+			return choice(d, &cluster.UnmappedPorts, "tunnel", "dial", "refuse")
 		case "ports":
 			return words(d, &cluster.Ports, checkPorts)
+		case "resume":
+			return choice(d, &cluster.Resume, "restart", "off")
+		case "pause":
+			return choice(d, &cluster.Pause, "stop", "off")
+		case "weight":
+			return number(d, &cluster.Weight, 0, 1_000_000)
+		case "templates":
+			return words(d, &cluster.Templates, checkPattern)
 		case "registry":
 			cluster.RegistryRaw, err = parseModule(d, RegistryNamespace, "backend")
 			return err
@@ -163,7 +195,7 @@ func (c *Config) parseCluster(d *caddyfile.Dispenser) error {
 			cluster.TLS, err = parseTLS(d)
 			return err
 		default:
-			return unknown(d, option, "admin", "proxy", "mode", "allow", "unmapped_ports", "ports", "registry", "aes_key", "tls")
+			return unknown(d, option, "admin", "proxy", "mode", "allow", "unmapped_ports", "ports", "resume", "pause", "weight", "templates", "registry", "aes_key", "tls")
 		}
 	})
 	if err != nil {

@@ -45,7 +45,7 @@ func TestAJSONConfigIsHeldToTheRulesOfTheCaddyfile(t *testing.T) {
 		"needs the address of its adm": `{"clusters": [{"name":"a","proxy":["http://a"]}]}`,
 		"must start with http":         `{"clusters": [{"name":"a","admin":["ftp://a"],"proxy":["http://a"]}]}`,
 		"mode is rock or direct":       `{"clusters": [{"name":"a","admin":["http://a"],"proxy":["http://a"],"mode":"tunnel"}]}`,
-		"unmapped_ports is refuse":     `{"clusters": [{"name":"a","admin":["http://a"],"proxy":["http://a"],"mode":"direct","allow":["10.0.0.0/8"],"unmapped_ports":"x"}]}`,
+		"unmapped_ports is tunnel":     `{"clusters": [{"name":"a","admin":["http://a"],"proxy":["http://a"],"mode":"direct","allow":["10.0.0.0/8"],"unmapped_ports":"x"}]}`,
 		"CIDR notation":                `{"clusters": [{"name":"a","admin":["http://a"],"proxy":["http://a"],"mode":"direct","allow":["rock"]}]}`,
 		"cert and key belong together": `{"clusters": [{"name":"a","admin":["http://a"],"proxy":["http://a"],"tls":{"key":"k"}}]}`,
 		"must not be negative":         `{"clusters": [{"name":"a","admin":["http://a"],"proxy":["http://a"]}],"dial_timeout":-1}`,

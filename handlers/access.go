@@ -20,6 +20,10 @@ type Access struct {
 	// AllowUnowned gives every holder of a key the sandboxes whose owner is not
 	// known. Default: they are nobody's.
 	AllowUnowned bool
+	// PublicTraffic lets everybody who knows the id of a sandbox use its ports
+	// other than envd's, unless its creator wants a token asked for. Default: the
+	// traffic token or the access token of the sandbox is needed.
+	PublicTraffic bool
 	// PrivateHealth asks for a token on /health, too. Default: as with E2B, who
 	// knows an id may ask without one whether that sandbox runs.
 	PrivateHealth bool

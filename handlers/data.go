@@ -121,6 +121,8 @@ func causeOfLookup(ctx context.Context, route *routing.Route, err error) cause.C
 		return cause.SandboxExpired
 	case routing.StateStarting:
 		return cause.SandboxStarting
+	case routing.StateFailed:
+		return cause.SandboxFailed
 	case routing.StateDeleted:
 		return cause.SandboxGone
 	default:

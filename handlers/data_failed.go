@@ -38,7 +38,7 @@ func (c *dataCall) failedToDial(err error) {
 		c.g.opt.Routes.Invalidate(c.target.SandboxID)
 	}
 	switch now := c.lookAgain(); now {
-	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStopped, cause.SandboxStarting, cause.ClientGone:
+	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStopped, cause.SandboxStarting, cause.SandboxFailed, cause.ClientGone:
 		c.fail(cause.Failure{Cause: now})
 	default:
 		c.fail(cause.Failure{Cause: cause.PortClosed, Port: c.target.Port})

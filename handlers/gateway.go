@@ -30,6 +30,19 @@ type Options struct {
 	// RockAPI is who may use ROCK's own API through the gateway. Without Access
 	// it is nobody. Default: RockAPIOff.
 	RockAPI RockAPI
+	// Domains are the names below which sandboxes have hosts. Default: none.
+	Domains []routing.Domain
+	// ShowAddress leaves the addresses that ROCK puts into metadata there.
+	ShowAddress bool
+	// ReadyTimeout is how long a call of the data plane waits for its sandbox to
+	// start. Negative: not at all. Default: 2m.
+	ReadyTimeout time.Duration
+	// ReadyWaiting is how many calls wait at a time for sandboxes to start.
+	// Default: 10000.
+	ReadyWaiting int
+	// Activity is how often, at most, the timeout of a sandbox in use is pushed
+	// back in ROCK. Negative: never. Default: 30s.
+	Activity time.Duration
 	// CORS says whether pages of other origins may read the answers.
 	// Default: CORSOn.
 	CORS CORS
@@ -111,6 +124,15 @@ func New(opt Options) *Gateway {
 	}
 	if opt.DefaultLifetime == 0 {
 		opt.DefaultLifetime = 300 * time.Second
+	}
+	if opt.ReadyTimeout == 0 {
+		opt.ReadyTimeout = 2 * time.Minute
+	}
+	if opt.ReadyWaiting == 0 {
+		opt.ReadyWaiting = 10_000
+	}
+	if opt.Activity == 0 {
+		opt.Activity = 30 * time.Second
 	}
 	if opt.LookBound == 0 {
 		opt.LookBound = time.Second

@@ -167,7 +167,7 @@ func (l *looks) once(ctx context.Context, route *routing.Route) (why cause.Cause
 	switch why := causeOfLookup(ctx, now, err); {
 	case err != nil && !errors.Is(err, routing.ErrGone):
 		return cause.OK, false
-	case why == cause.SandboxGone, why == cause.SandboxExpired, why == cause.SandboxPaused:
+	case why == cause.SandboxGone, why == cause.SandboxExpired, why == cause.SandboxFailed, why == cause.SandboxPaused:
 		return why, true
 	case why == cause.SandboxStopped:
 		return why, false // it may become known which of them

@@ -134,7 +134,7 @@ func (c *dataCall) translateHealth() cause.Failure {
 	switch now := c.lookAgain(); now {
 	case cause.OK:
 		return cause.Failure{Cause: cause.UpstreamUnavailable}
-	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStopped, cause.SandboxStarting, cause.ClientGone:
+	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStopped, cause.SandboxStarting, cause.SandboxFailed, cause.ClientGone:
 		return cause.Failure{Cause: now}
 	default:
 		return cause.Failure{Cause: cause.RegistryUnavailable}
@@ -186,7 +186,7 @@ func (c *dataCall) checkClaim(e upstreamError, messages int64) cause.Failure {
 		now = c.g.looks.why(c.r.Context(), c.route)
 	}
 	switch {
-	case now == cause.SandboxGone, now == cause.SandboxExpired, now == cause.SandboxPaused, now == cause.ClientGone:
+	case now == cause.SandboxGone, now == cause.SandboxExpired, now == cause.SandboxFailed, now == cause.SandboxPaused, now == cause.ClientGone:
 		return cause.Failure{Cause: now}
 	case now == cause.SandboxStopped && (refused || c.proto.Framed()), now == cause.SandboxStarting && refused:
 		return cause.Failure{Cause: now}

@@ -45,6 +45,7 @@ func (l *live) leaseAccess(a *App) (*handlers.Access, error) {
 		Keys:          store,
 		AllowUnowned:  a.Unowned == "allow",
 		PrivateHealth: a.Health == "private",
+		PublicTraffic: len(a.Domains) > 0 && a.Traffic != "private",
 	}
 	if a.Tokens.Passthrough {
 		return access, nil

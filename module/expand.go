@@ -71,11 +71,15 @@ func expandConfig(c *e2bcaddyfile.Config) error {
 		e.list("proxy", cluster.Proxy)
 		e.list("allow", cluster.Allow)
 		e.list("ports", cluster.Ports)
+		e.list("templates", cluster.Templates)
 		e.secrets("aes_key", &cluster.AESKey)
 		e.tls(cluster.TLS)
 		if e.err != nil {
 			return fmt.Errorf("cluster %q: %w", cluster.Name, e.err)
 		}
+	}
+	if e.list("domain", c.Domains); e.err != nil {
+		return e.err
 	}
 	if c.Tokens == nil {
 		return nil

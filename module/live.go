@@ -62,11 +62,20 @@ func build(a *App) (_ *live, err error) {
 	if err != nil {
 		return nil, err
 	}
+	domains, err := domainsOf(&a.Config)
+	if err != nil {
+		return nil, err
+	}
 	l.members = clusters
 	l.gateway = handlers.New(handlers.Options{
 		Clusters:        clusters,
 		Routes:          l.routes.cache,
 		Upstream:        client,
+		Domains:         domains,
+		ShowAddress:     a.SandboxAddress == "show",
+		ReadyTimeout:    time.Duration(a.ReadyTimeout),
+		ReadyWaiting:    a.ReadyWaiting,
+		Activity:        time.Duration(a.Activity),
 		CORS:            corsOf(&a.Config),
 		RockAPI:         rockAPIOf(&a.Config),
 		Access:          l.access,
@@ -83,6 +92,17 @@ func build(a *App) (_ *live, err error) {
 	})
 	l.stay = departure.attend(l.gateway)
 	return l, nil
+}
+
+func domainsOf(c *e2bcaddyfile.Config) (domains []routing.Domain, _ error) {
+	for _, name := range c.Domains {
+		d, err := routing.ParseDomain(name)
+		if err != nil {
+			return nil, fmt.Errorf("domain: %w", err)
+		}
+		domains = append(domains, d)
+	}
+	return domains, nil
 }
 
 func rockAPIOf(c *e2bcaddyfile.Config) handlers.RockAPI {
@@ -116,6 +136,10 @@ func (l *live) clusters(configs []*e2bcaddyfile.ClusterConfig) (clusters []*rout
 			Proxy:        proxy.Balancer,
 			Mode:         routing.ModeRock,
 			DialUnmapped: c.UnmappedPorts == "dial",
+			Restarts:     c.Resume == "restart",
+			Stops:        c.Pause == "stop",
+			Weight:       c.Weight,
+			Templates:    c.Templates,
 		}
 		if c.Mode != "" {
 			cluster.Mode = routing.Mode(c.Mode)

@@ -42,6 +42,17 @@ type Cluster struct {
 	// as is right for pods. Where sandboxes share a host it would reach
 	// whatever else listens there, so it is off by default.
 	DialUnmapped bool
+	// Restarts lets a sandbox that is paused be started again, by ROCK's restart.
+	Restarts bool
+	// Stops lets a sandbox be paused, by ROCK's stop.
+	Stops bool
+	// Weight is the cluster's share of the new sandboxes that nothing else gives
+	// to a cluster. Default: 0, but with no weight anywhere the first cluster gets
+	// all.
+	Weight int
+	// Templates are patterns (path.Match) of the template ids whose new sandboxes
+	// are made here.
+	Templates []string
 }
 
 // Why a running sandbox cannot be dialled. Both are "don't know": the record

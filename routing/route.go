@@ -28,6 +28,8 @@ const (
 	StateExpired
 	// StateDeleted: ROCK "deleted". The record says itself that it is gone.
 	StateDeleted
+	// StateFailed: it has failed to start, and will never run.
+	StateFailed
 )
 
 // String is the state's name in logs and in the admin API.
@@ -45,6 +47,8 @@ func (s State) String() string {
 		return "expired"
 	case StateDeleted:
 		return "deleted"
+	case StateFailed:
+		return "failed"
 	default:
 		return "unknown"
 	}
@@ -69,6 +73,8 @@ type Route struct {
 	Lifecycle string
 	// Owner is whose sandbox it is, as far as its record says.
 	Owner Owner
+	// Private: its creator wants a token asked for on every port.
+	Private bool
 	// Problem says, for logs, why a record cannot be used in full ("host_ip
 	// is not an IP address"). Empty when nothing is wrong.
 	Problem string
@@ -80,6 +86,27 @@ type Route struct {
 // that could be lost or outlive the first. Clients can neither set nor see it.
 // The value is "<subject> <digest of the creating API key>".
 const MetadataOwner = "e2b-gateway/owner"
+
+// The other notes of the gateway in a sandbox's metadata. Clients can neither set
+// nor see them.
+const (
+	// MetadataSubject has the subject of [MetadataOwner] alone: by it ROCK can
+	// list all sandboxes of one owner.
+	MetadataSubject = "e2b-gateway/subject"
+	// MetadataTraffic is [TrafficPrivate], or is not there.
+	MetadataTraffic = "e2b-gateway/traffic"
+	// MetadataOnTimeout is [OnTimeoutPause], or is not there.
+	MetadataOnTimeout = "e2b-gateway/on-timeout"
+)
+
+// Values of the notes.
+const (
+	// TrafficPrivate makes Route.Private.
+	TrafficPrivate = "private"
+	// OnTimeoutPause makes a sandbox that was stopped when its time ran out
+	// StatePaused and not StateExpired.
+	OnTimeoutPause = "pause"
+)
 
 // MetadataAddress is the metadata key under which ROCK shows the address of a
 // sandbox. Clients behind a gateway that

@@ -41,6 +41,9 @@ const (
 	SandboxStopped
 	// SandboxStarting: the registry says it is not running yet.
 	SandboxStarting
+	// SandboxFailed: ROCK says that it has failed to start. It will never run, so
+	// to clients it is gone.
+	SandboxFailed
 	// UpstreamReset: the connection was lost while the sandbox is still
 	// registered, or nobody can say.
 	UpstreamReset
@@ -140,6 +143,8 @@ var table = [causes]row{
 	SandboxStarting: {"sandbox_starting", "aborted", 503, 502, 1,
 		"The sandbox %s is still starting; nothing was done, try again in a moment",
 		"The sandbox %s was not found running: it is still starting"},
+	SandboxFailed: {"sandbox_failed", "unavailable", 502, 0, 0,
+		"The sandbox %s was not found running: it has failed to start", ""},
 
 	UpstreamReset: {"upstream_reset", "aborted", 500, 0, 0,
 		"The connection to sandbox %s was lost; the sandbox may still be running, but the outcome of this call is unknown", ""},

@@ -42,7 +42,7 @@ func TestEveryCauseHasAWholeRowAndItsOwnName(t *testing.T) {
 // The SDKs throw a sandbox away on 502 and on unavailable.
 func TestOnlyGoneIsCalledGone(t *testing.T) {
 	for _, c := range every() {
-		gone := c == SandboxGone || c == SandboxExpired
+		gone := c == SandboxGone || c == SandboxExpired || c == SandboxFailed
 		if (c.Code() == "unavailable") != gone {
 			t.Errorf("%v has code %s", c, c.Code())
 		}
@@ -55,7 +55,7 @@ func TestOnlyGoneIsCalledGone(t *testing.T) {
 			t.Errorf("%v has health status %d", c, c.HealthStatus())
 		}
 	}
-	for _, c := range []Cause{SandboxGone, SandboxExpired} {
+	for _, c := range []Cause{SandboxGone, SandboxExpired, SandboxFailed} {
 		if text := (Failure{Cause: c, SandboxID: "x"}).Text(); !strings.Contains(text, "was not found") {
 			t.Errorf("newer SDKs look for %q in %q", "was not found", text)
 		}
