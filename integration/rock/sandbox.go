@@ -59,6 +59,7 @@ type Sandbox struct {
 	box       *run.Box
 	boxErr    error
 	listener  *Server
+	spoiled   Spoiled
 
 	made sync.Once // guards envd
 	envd http.Handler
