@@ -18,8 +18,8 @@ type Upstream interface {
 
 // Options are the parts of a Gateway. Zero values mean the defaults.
 type Options struct {
-	// Clusters are the deployments behind the gateway, at least one. The
-	// first is the one that new sandboxes are created in.
+	// Clusters are the deployments behind the gateway, at least one. Where
+	// nothing else decides, new sandboxes are created in the first.
 	Clusters []*routing.Cluster
 	// Routes answers where a sandbox is.
 	Routes *routing.Cache
@@ -97,9 +97,15 @@ type Gateway struct {
 	calls    calls
 	looks    looks
 	sweeper  sweeper
-	floor    time.Duration   // notFoundFloor, but for tests with sockets
-	ctx      context.Context // ends with Close
-	close    []func()
+	shares   shares
+	// What lists of sandboxes share.
+	walks      chan struct{}
+	censuses   map[string]*census // by cluster
+	origins    origins
+	complaints complaints
+	floor      time.Duration   // notFoundFloor, but for tests with sockets
+	ctx        context.Context // ends with Close
+	close      []func()
 }
 
 // defaultMaxHeldEnvelope is the default of Options.MaxHeldEnvelope, in bytes.
@@ -149,8 +155,10 @@ func New(opt Options) *Gateway {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.ctx = ctx
 	g.calls.over = make(chan struct{}, 1)
+	g.walks, g.censuses = make(chan struct{}, walksAtOnce), map[string]*census{}
 	for _, c := range opt.Clusters {
 		g.clusters[c.Name] = c
+		g.censuses[c.Name] = &census{turn: make(chan struct{}, 1)}
 	}
 	g.close = []func(){opt.Deaths.join(g), opt.Routes.OnChange(g.sweeper.changed), cancel}
 	return g
