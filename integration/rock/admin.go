@@ -215,7 +215,7 @@ func (s *Sandbox) detail() (info, error) {
 	default:
 		return info{}, errNoE2BState
 	}
-	if s.hostIP == "" || s.cluster.opt.Backend == OpenSandbox {
+	if s.hostIP == "" || s.cluster.opt.Backend == OpenSandbox || s.spoiled&SpoilE2B != 0 {
 		return info{}, fmt.Errorf("sandbox %s has no valid ip", s.ID)
 	}
 	if s.started.IsZero() {

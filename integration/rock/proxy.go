@@ -14,6 +14,8 @@ func (c *Cluster) Proxy() http.Handler {
 		{"GET", "/", hello},
 		{"GET", "/v2/sandboxes", c.listSandboxes},
 		{"GET", native + "/get_status", c.getStatus},
+		{"GET", native + "/sandboxes", c.listNative},
+		{"POST", native + "/sandboxes/batch", c.batch},
 	}
 	if c.opt.Envd != nil {
 		return c.withEnvd(rs)

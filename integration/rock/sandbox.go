@@ -56,6 +56,7 @@ type Sandbox struct {
 	up        time.Time        // when a restarted container was begun that has come up and waits for its alive event
 	held      map[int]heldPort // Options.Published, by the port inside
 	servers   map[int]string   // address of what listens on a port inside
+	spoiled   Spoiled
 
 	forwards atomic.Int32
 }
