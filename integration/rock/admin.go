@@ -94,6 +94,7 @@ func (c *Cluster) admit(req createRequest, h http.Header) (*Sandbox, time.Durati
 	s := &Sandbox{
 		ID: req.metadata[containerName], Template: req.templateID, Image: req.templateID, Metadata: req.metadata, Env: req.env,
 		CPUs: 2, MemoryMB: 8192, DiskMB: 50 * 1024, cluster: c, dead: make(chan struct{}), state: Pending,
+		held: map[int]heldPort{}, servers: map[int]string{},
 	}
 	wait := 85 * time.Second
 	if t, ok := c.opt.Templates[req.templateID]; ok {

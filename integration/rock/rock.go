@@ -31,6 +31,8 @@ const (
 	Admin Role = "admin"
 	Proxy Role = "proxy"
 	Envd  Role = "envd"
+	// Rocklet is ROCK's agent in a sandbox.
+	Rocklet Role = "rocklet"
 )
 
 // Backend decides the shape of the registry records (contract 3.4).
@@ -88,6 +90,14 @@ type Options struct {
 	Envd func(*Sandbox) http.Handler
 	// Listeners true serves each sandbox's Envd handler on a loopback socket of its own and publishes it as port_mapping["49983"].
 	Listeners bool
+	// Rocklet true serves each sandbox's rocklet on a loopback socket of its own and publishes it as port_mapping["22555"]. It forwards to
+	// what Sandbox.Listen has opened, and to the Envd handler at 49983.
+	Rocklet bool
+	// HostNetwork lets the rocklet forward to the machine's own 127.0.0.1:port where Sandbox.Listen has not opened the port: that is where
+	// the servers of commands listen, because sandboxes of the double have no network of their own.
+	HostNetwork bool
+	// Published are the ports inside each sandbox that its record maps to a loopback port. Nothing answers there before Sandbox.Listen.
+	Published []int
 	// LogSize bounds the request log. Default: 4096 requests.
 	LogSize int
 }

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-e2b/gateway/integration/rock/run"
@@ -59,6 +60,10 @@ type Sandbox struct {
 	box       *run.Box
 	boxErr    error
 	listener  *Server
+	held      map[int]heldPort // Options.Published, by the port inside
+	servers   map[int]string   // address of what listens on a port inside
+
+	forwards atomic.Int32
 
 	made sync.Once // guards envd
 	envd http.Handler
@@ -109,7 +114,7 @@ func (s *Sandbox) Box() (*run.Box, error) {
 	return s.box, s.boxErr
 }
 
-// Addr is the address of the sandbox's own listener, "" without Options.Listeners.
+// Addr is the address of the sandbox's own listener, "" without Options.Listeners and Options.Rocklet.
 func (s *Sandbox) Addr() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -270,7 +275,8 @@ func (s *Sandbox) startFailed(err error) error {
 	return err
 }
 
-// openPorts fills port_mapping. Only the envd port leads somewhere, and only with Options.Listeners.
+// openPorts fills port_mapping. Of its ports lead somewhere: envd's with Options.Listeners, the rocklet's with Options.Rocklet, and
+// those of Options.Published.
 func (s *Sandbox) openPorts() error {
 	c := s.cluster
 	c.mu.Lock()
@@ -282,15 +288,21 @@ func (s *Sandbox) openPorts() error {
 	if c.opt.Backend == Kubernetes {
 		ports = map[int]int{22555: 8000, 22: 22, 8080: 8080}
 	}
-	if c.opt.Envd != nil && c.opt.Listeners {
+	if c.opt.Envd != nil && (c.opt.Listeners || c.opt.Rocklet) {
 		srv, err := c.serve(Envd, "", s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handler().ServeHTTP(w, r) }))
 		if err != nil {
 			return err
 		}
-		ports[49983] = srv.port()
 		s.mu.Lock()
 		s.listener = srv
+		s.servers[49983] = srv.Addr()
 		s.mu.Unlock()
+		if c.opt.Listeners {
+			ports[49983] = srv.port()
+		}
+	}
+	if err := s.openDoors(ports); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	s.ports = ports
