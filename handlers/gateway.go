@@ -93,6 +93,7 @@ type Options struct {
 type Gateway struct {
 	opt      Options
 	clusters map[string]*routing.Cluster
+	hosts    *routing.Hosts
 	streams  streams
 	calls    calls
 	looks    looks
@@ -143,7 +144,7 @@ func New(opt Options) *Gateway {
 	if opt.ClientStall == 0 {
 		opt.ClientStall = 5 * time.Minute
 	}
-	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}, floor: notFoundFloor}
+	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}, floor: notFoundFloor, hosts: routing.NewHosts(opt.Domains)}
 	g.looks.g, g.sweeper.g = g, g
 	g.sweeper.dirty = map[string]*routing.Route{}
 	ctx, cancel := context.WithCancel(context.Background())

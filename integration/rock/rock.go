@@ -77,6 +77,9 @@ type Options struct {
 	EvictDelay time.Duration
 	// ScanInterval of the expiry scan. Default: 180s. Negative: no scan but Cluster.Scan.
 	ScanInterval time.Duration
+	// ReconcileInterval is how often the admin role looks at restarted sandboxes by itself; get_status finds them running at once.
+	// Default: 30s. Negative: never.
+	ReconcileInterval time.Duration
 	// MaxCommands running in the proxy role at once. Default: 1024.
 	MaxCommands int
 	// HostIP of the records. Default: 127.0.0.1.
@@ -137,6 +140,9 @@ func New(o Options) (*Cluster, error) {
 	if o.ScanInterval == 0 {
 		o.ScanInterval = 180 * time.Second
 	}
+	if o.ReconcileInterval == 0 {
+		o.ReconcileInterval = 30 * time.Second
+	}
 	if o.MaxCommands == 0 {
 		o.MaxCommands = 1024
 	}
@@ -161,7 +167,11 @@ func New(o Options) (*Cluster, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if o.ScanInterval > 0 {
 		c.tasks.Add(1)
-		go c.scanEvery(o.ScanInterval)
+		go c.every(o.ScanInterval, c.Scan)
+	}
+	if o.ReconcileInterval > 0 {
+		c.tasks.Add(1)
+		go c.every(o.ReconcileInterval, c.Reconcile)
 	}
 	return c, nil
 }
@@ -221,7 +231,7 @@ func (c *Cluster) Close() error {
 		errs = append(errs, s.Close())
 	}
 	for _, s := range sandboxes {
-		s.endContainer()
+		s.container().end()
 	}
 	c.tasks.Wait()
 	for _, s := range sandboxes {
