@@ -93,7 +93,7 @@ func (c *Cluster) createSandbox(w http.ResponseWriter, r *http.Request, _ string
 func (c *Cluster) admit(req createRequest, h http.Header) (*Sandbox, time.Duration, error) {
 	s := &Sandbox{
 		ID: req.metadata[containerName], Template: req.templateID, Image: req.templateID, Metadata: req.metadata, Env: req.env,
-		CPUs: 2, MemoryMB: 8192, DiskMB: 50 * 1024, cluster: c, dead: make(chan struct{}), state: Pending,
+		CPUs: 2, MemoryMB: 8192, DiskMB: 50 * 1024, cluster: c, dead: make(chan struct{}), asked: make(chan struct{}, 1), state: Pending,
 	}
 	wait := 85 * time.Second
 	if t, ok := c.opt.Templates[req.templateID]; ok {
@@ -294,14 +294,20 @@ func (c *Cluster) getStatus(w http.ResponseWriter, r *http.Request, _ string) {
 	id := r.URL.Query().Get("sandbox_id")
 	s := c.Sandbox(id)
 	if s == nil || (s.State() != Running && s.State() != Pending) {
-		failed(w, "get status failed", "sandbox "+id+" not found")
+		writeJSON(w, http.StatusOK, map[string]any{"status": "Failed", "message": "get status failed", "error": "sandbox " + id + " not found",
+			"result": map[string]any{"code": 4000, "exit_code": nil, "failure_reason": nil}})
 		return
+	}
+	select {
+	case s.asked <- struct{}{}:
+	default:
 	}
 	s.touch()
 	s.mu.Lock()
 	result := s.document()
 	s.mu.Unlock()
-	result["is_alive"] = result["state"] == Running
+	result["is_alive"], result["status"] = result["state"] == Running, result["phases"]
+	delete(result, "phases")
 	delete(result, "rock_authorization_encrypted")
 	succeeded(w, result)
 }

@@ -40,6 +40,7 @@ type Sandbox struct {
 	owner   owner
 	dir     string
 	dead    chan struct{} // closed when the container has ended
+	asked   chan struct{} // a get_status has come; holds one
 	ended   sync.Once
 
 	life sync.Mutex // one transition at a time
@@ -235,6 +236,9 @@ func (s *Sandbox) start() error {
 			return s.startFailed(err)
 		}
 	}
+	if c.opt.LazyAlive && !s.awaitStatus() {
+		return errors.New("cluster closed")
+	}
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.State() != Pending {
@@ -254,6 +258,20 @@ func (s *Sandbox) start() error {
 	s.mu.Unlock()
 	s.publish()
 	return nil
+}
+
+// awaitStatus waits for a get_status from now on, or for the end of the cluster, which it reports as false.
+func (s *Sandbox) awaitStatus() bool {
+	select {
+	case <-s.asked: // one that came before
+	default:
+	}
+	select {
+	case <-s.asked:
+		return true
+	case <-s.cluster.ctx.Done():
+		return false
+	}
 }
 
 // startFailed leaves what ROCK leaves: a pending record with a failed phase, due at once.
