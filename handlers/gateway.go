@@ -93,19 +93,17 @@ type Options struct {
 type Gateway struct {
 	opt      Options
 	clusters map[string]*routing.Cluster
+	hosts    *routing.Hosts
 	streams  streams
 	calls    calls
 	looks    looks
 	sweeper  sweeper
 	shares   shares
-	// What lists of sandboxes share.
-	walks      chan struct{}
-	censuses   map[string]*census // by cluster
-	origins    origins
-	complaints complaints
-	floor      time.Duration   // notFoundFloor, but for tests with sockets
-	ctx        context.Context // ends with Close
-	close      []func()
+	lists    *lists
+	ready    readiness
+	floor    time.Duration   // notFoundFloor, but for tests with sockets
+	ctx      context.Context // ends with Close
+	close    []func()
 }
 
 // defaultMaxHeldEnvelope is the default of Options.MaxHeldEnvelope, in bytes.
@@ -149,18 +147,17 @@ func New(opt Options) *Gateway {
 	if opt.ClientStall == 0 {
 		opt.ClientStall = 5 * time.Minute
 	}
-	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}, floor: notFoundFloor}
-	g.looks.g, g.sweeper.g = g, g
+	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}, floor: notFoundFloor, hosts: routing.NewHosts(opt.Domains)}
+	g.looks.g, g.sweeper.g, g.ready.g = g, g, g
 	g.sweeper.dirty = map[string]*routing.Route{}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.ctx = ctx
 	g.calls.over = make(chan struct{}, 1)
-	g.walks, g.censuses = make(chan struct{}, walksAtOnce), map[string]*census{}
+	g.lists = newLists(opt.Clusters)
 	for _, c := range opt.Clusters {
 		g.clusters[c.Name] = c
-		g.censuses[c.Name] = &census{turn: make(chan struct{}, 1)}
 	}
-	g.close = []func(){opt.Deaths.join(g), opt.Routes.OnChange(g.sweeper.changed), cancel}
+	g.close = []func(){opt.Deaths.join(g), opt.Routes.OnChange(g.sweeper.changed), opt.Routes.OnChange(g.ready.changed), cancel}
 	return g
 }
 

@@ -28,6 +28,22 @@ const (
 	olderList = "/sandboxes"
 )
 
+// lists is what all calls of Sandbox.list share.
+type lists struct {
+	walks      chan struct{}      // a place for each that may look through everything at a time
+	censuses   map[string]*census // by cluster
+	origins    origins
+	complaints complaints
+}
+
+func newLists(clusters []*routing.Cluster) *lists {
+	l := &lists{walks: make(chan struct{}, walksAtOnce), censuses: map[string]*census{}}
+	for _, c := range clusters {
+		l.censuses[c.Name] = &census{turn: make(chan struct{}, 1)}
+	}
+	return l
+}
+
 // list is one call of Sandbox.list.
 type list struct {
 	g     *Gateway
@@ -236,7 +252,7 @@ const complaintInterval = time.Minute
 
 // complaint is what the log is to say of records that were left out, nil if that was said a moment ago.
 func (l *list) complaint() error {
-	if l.skipped == 0 || !l.g.complaints.due(time.Now()) {
+	if l.skipped == 0 || !l.g.lists.complaints.due(time.Now()) {
 		return nil
 	}
 	return fmt.Errorf("%d records of ROCK cannot be listed, such as %w", l.skipped, l.problem)

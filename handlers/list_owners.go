@@ -125,7 +125,7 @@ func (o *owners) lookup(ctx context.Context, items []listing.Item) ([]*routing.O
 		of := oneLife{o.cluster.Name, items[i].SandboxID, items[i].StartedAt.UnixNano()}
 		if owner := noteOf(&items[i]); owner.Subject != "" {
 			found[i] = &owner
-		} else if owner, ok := o.list.g.origins.get(of); ok {
+		} else if owner, ok := o.list.g.lists.origins.get(of); ok {
 			found[i] = &owner
 		} else {
 			places <- struct{}{}
@@ -145,7 +145,7 @@ func (o *owners) ask(ctx context.Context, of oneLife) (*routing.Owner, error) {
 	route, _, err := o.list.g.opt.Routes.Lookup(ctx, of.id)
 	switch {
 	case err == nil && (route.Cluster == "" || route.Cluster == of.cluster):
-		o.list.g.origins.put(of, route.Owner)
+		o.list.g.lists.origins.put(of, route.Owner)
 		return &route.Owner, nil
 	case err == nil, errors.Is(err, routing.ErrGone), errors.Is(err, routing.ErrMalformed):
 		return nil, nil
@@ -183,7 +183,7 @@ func (l *list) unnoted(ctx context.Context, cluster *routing.Cluster) ([]listing
 
 // count takes the census if the last one is too old.
 func (l *list) count(ctx context.Context, cluster *routing.Cluster) ([]listing.Item, error) {
-	c := l.g.censuses[cluster.Name]
+	c := l.g.lists.censuses[cluster.Name]
 	select {
 	case c.turn <- struct{}{}:
 		defer func() { <-c.turn }()

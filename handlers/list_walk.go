@@ -87,8 +87,8 @@ type walk struct {
 // pages stay put while sandboxes come and go. When they have moved, it looks through them once more.
 func (l *list) walk(ctx context.Context, cluster *routing.Cluster, take func([]listing.Item) error) error {
 	select {
-	case l.g.walks <- struct{}{}:
-		defer func() { <-l.g.walks }()
+	case l.g.lists.walks <- struct{}{}:
+		defer func() { <-l.g.lists.walks }()
 	case <-ctx.Done():
 		return ctx.Err()
 	}

@@ -3,13 +3,13 @@ package handlers
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
-	"github.com/caddy-e2b/gateway/routing"
 )
 
 // translate looks at an answer that the SDKs would read wrongly. It returns the
@@ -46,7 +46,7 @@ func (c *dataCall) translate(resp *http.Response) (cause.Failure, bool) {
 		c.out.Err = err
 		return c.explain(cause.Failure{Cause: cause.UpstreamReset}), true
 	}
-	rock := c.cluster.Mode == routing.ModeRock
+	rock := c.throughProxy()
 	switch {
 	case rock && !e.fromFramework && claimsUnreachable(status, e):
 		return c.checkClaim(e, 0), true
@@ -185,6 +185,9 @@ func (c *dataCall) checkClaim(e upstreamError, messages int64) cause.Failure {
 		// The record of a dying sandbox outlives its container by a moment.
 		now = c.g.looks.why(c.r.Context(), c.route)
 	}
+	if now == cause.OK && refused {
+		now = c.startsStill()
+	}
 	switch {
 	case now == cause.SandboxGone, now == cause.SandboxExpired, now == cause.SandboxFailed, now == cause.SandboxPaused, now == cause.ClientGone:
 		return cause.Failure{Cause: now}
@@ -194,6 +197,20 @@ func (c *dataCall) checkClaim(e upstreamError, messages int64) cause.Failure {
 		return cause.Failure{Cause: cause.RegistryUnavailable}
 	default:
 		return cause.Failure{Cause: cause.UpstreamUnavailable, Message: keep(cause.UpstreamUnavailable, c.target.SandboxID, e.Message)}
+	}
+}
+
+// startsStill tells a sandbox that does not run yet. Registry control cannot: ROCK's E2B
+// API shows it as running.
+func (c *dataCall) startsStill() cause.Cause {
+	switch s, err := c.g.statusOf(c.r.Context(), c.cluster, c.target.SandboxID); {
+	case err != nil || !s.pending:
+		return cause.OK
+	case s.failed:
+		c.out.Err = errors.New(s.problem)
+		return cause.SandboxFailed
+	default:
+		return cause.SandboxStarting
 	}
 }
 
@@ -207,7 +224,7 @@ func (c *dataCall) translateEndStream(payload []byte, messages int64) []byte {
 	}
 	var f cause.Failure
 	switch {
-	case c.cluster.Mode == routing.ModeRock && claimsUnreachable(http.StatusOK, *end.Error):
+	case c.throughProxy() && claimsUnreachable(http.StatusOK, *end.Error):
 		f = c.checkClaim(*end.Error, messages)
 	case !clientSide[end.Error.Code] && internals.Match(payload):
 		f = cause.Failure{Cause: cause.UpstreamInvalid, Code: end.Error.Code}
