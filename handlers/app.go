@@ -36,15 +36,12 @@ func relayedAs(r *http.Request, op routing.Operation) protocol.Protocol {
 	return protocolOf(r, op)
 }
 
-// onlyTrailers is shared by all requests.
-var onlyTrailers = []string{"trailers"}
-
 // forApp makes a copy of the client's request one for an app. TE ends at each hop,
 // but gRPC servers refuse to work for a client that does not take trailers, and the
 // gateway does.
 func forApp(req, r *http.Request) {
-	if httpguts.HeaderValuesContainsToken(r.Header["Te"], onlyTrailers[0]) {
-		req.Header["Te"] = onlyTrailers
+	if httpguts.HeaderValuesContainsToken(r.Header["Te"], trailers[0]) {
+		req.Header["Te"] = trailers
 	}
 }
 
