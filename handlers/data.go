@@ -47,8 +47,10 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, host routing
 	out.SandboxID, out.Port = target.SandboxID, target.Port
 	shown, route, source, f, err := g.admit(r, out.Operation, target)
 	out.Lookup = source
-	if f.Cause != cause.OK {
-		out.Err = err
+	if f.Cause != cause.OK && !g.waits(out.Operation, f.Cause) {
+		if out.Err = err; f.Cause == cause.SandboxFailed {
+			out.Err = errors.New(route.Problem)
+		}
 		return refuse(w, r, out, f)
 	}
 	c := &dataCall{
@@ -126,6 +128,12 @@ func causeOfLookup(ctx context.Context, route *routing.Route, err error) cause.C
 }
 
 func (c *dataCall) serve() {
+	if c.route.State == routing.StateStarting {
+		if f := c.awaitReady(); f != nil {
+			c.fail(*f)
+			return
+		}
+	}
 	hops, f := c.hops()
 	if f != nil {
 		c.fail(*f)
@@ -133,21 +141,13 @@ func (c *dataCall) serve() {
 	}
 	req, done, err := c.request()
 	if err != nil {
-		c.out.Err = err
-		f := causeOfBody(c.r, err)
-		switch by := endedBy(c.ctx); by {
-		case cause.OK:
-		case cause.BadRequest:
-			f = bodyCut
-		default:
-			f = cause.Failure{Cause: by}
-		}
-		c.fail(f)
+		c.fail(*c.bodyFailed(err))
 		return
 	}
 	defer done()
 	if c.waited {
 		if f = c.admitAgain(); f == nil {
+			c.registerAgain()
 			hops, f = c.hops()
 		}
 		if f != nil {
@@ -270,4 +270,11 @@ func (c *dataCall) register() {
 		c.forget()
 	}
 	c.forget = c.g.streams.add(&running{c.route, c.cancel})
+}
+
+// registerAgain notes another route of a call that is a stream.
+func (c *dataCall) registerAgain() {
+	if c.proto.Framed() {
+		c.register()
+	}
 }

@@ -63,5 +63,6 @@ func (d *Deaths) tell(sandboxID string, why cause.Cause) {
 	for g := range d.gateways {
 		g.looks.settle(sandboxID, why)
 		g.streams.end(sandboxID, why)
+		g.ready.settle(sandboxID, why)
 	}
 }

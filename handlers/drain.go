@@ -13,7 +13,8 @@ import (
 // DrainPlan is the course of a drain, in parts that follow one another. A part
 // is cut short when nothing is left to wait for.
 type DrainPlan struct {
-	// Run is how long streams run on undisturbed.
+	// Run is how long streams run on undisturbed, and calls wait for sandboxes that
+	// are starting.
 	Run time.Duration
 	// Spread is the time after that over which the streams that are left are
 	// ended, evenly, so that their clients do not all return in one instant.
@@ -48,6 +49,7 @@ func (g *Gateway) Drain(ctx context.Context, plan DrainPlan) error {
 	if g.calls.wait(ctx, plan.Run) {
 		return nil
 	}
+	g.ready.drain()
 	if g.endSpread(ctx, plan.Spread) {
 		return nil
 	}

@@ -98,6 +98,7 @@ type Gateway struct {
 	calls    calls
 	looks    looks
 	sweeper  sweeper
+	ready    readiness
 	floor    time.Duration   // notFoundFloor, but for tests with sockets
 	ctx      context.Context // ends with Close
 	close    []func()
@@ -145,7 +146,7 @@ func New(opt Options) *Gateway {
 		opt.ClientStall = 5 * time.Minute
 	}
 	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}, floor: notFoundFloor, hosts: routing.NewHosts(opt.Domains)}
-	g.looks.g, g.sweeper.g = g, g
+	g.looks.g, g.sweeper.g, g.ready.g = g, g, g
 	g.sweeper.dirty = map[string]*routing.Route{}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.ctx = ctx
@@ -153,7 +154,7 @@ func New(opt Options) *Gateway {
 	for _, c := range opt.Clusters {
 		g.clusters[c.Name] = c
 	}
-	g.close = []func(){opt.Deaths.join(g), opt.Routes.OnChange(g.sweeper.changed), cancel}
+	g.close = []func(){opt.Deaths.join(g), opt.Routes.OnChange(g.sweeper.changed), opt.Routes.OnChange(g.ready.changed), cancel}
 	return g
 }
 

@@ -57,8 +57,5 @@ func (c *dataCall) admitAgain() *cause.Failure {
 		return &cause.Failure{Cause: cause.Internal}
 	}
 	c.out.Cluster = c.route.Cluster
-	if c.proto.Framed() {
-		c.register()
-	}
 	return nil
 }

@@ -61,6 +61,10 @@ func (c *Cluster) getStatus(w http.ResponseWriter, r *http.Request, _ string) {
 		return
 	}
 	if live {
+		select {
+		case s.asked <- struct{}{}:
+		default:
+		}
 		s.touch()
 	}
 	succeeded(w, s.status())

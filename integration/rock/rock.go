@@ -71,6 +71,8 @@ type Options struct {
 	SubmitDelay time.Duration
 	// StartDelay passes between submission and the alive event. Default: 0.
 	StartDelay time.Duration
+	// LazyAlive makes the alive event wait for a get_status, as ROCK's does but for its reconciler. Default: it comes by itself.
+	LazyAlive bool
 	// FailStart, when it returns an error, fails the start after StartDelay: a failed phase on a pending record.
 	FailStart func(*Sandbox) error
 	// EvictDelay passes between the end of the container and the eviction of its records. Default: 0. See Cluster.SetEvictDelay.

@@ -38,6 +38,7 @@ type Sandbox struct {
 	cluster *Cluster
 	owner   owner
 	dir     string
+	asked   chan struct{} // a get_status has come; holds one
 
 	life sync.Mutex // one transition at a time
 
@@ -165,6 +166,9 @@ func (s *Sandbox) start() error {
 			return s.startFailed(err)
 		}
 	}
+	if c.opt.LazyAlive && !s.awaitStatus() {
+		return errors.New("cluster closed")
+	}
 	return s.alive(begun)
 }
 
@@ -190,6 +194,20 @@ func (s *Sandbox) alive(begun time.Time) error {
 	s.mu.Unlock()
 	s.publish()
 	return nil
+}
+
+// awaitStatus waits for a get_status from now on, or for the end of the cluster, which it reports as false.
+func (s *Sandbox) awaitStatus() bool {
+	select {
+	case <-s.asked: // one that came before
+	default:
+	}
+	select {
+	case <-s.asked:
+		return true
+	case <-s.cluster.ctx.Done():
+		return false
+	}
 }
 
 // startFailed leaves what ROCK leaves: a pending record with a failed phase, due at once.

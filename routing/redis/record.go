@@ -40,6 +40,12 @@ func parseRecord(sandboxID string, record []byte, names Fields, keyOf func(strin
 		}
 	}
 
+	if state == routing.StateStarting {
+		if why, failed := routing.FailedPhase(fields[fieldPhases]); failed {
+			r.State = routing.StateFailed
+			note(why)
+		}
+	}
 	host, problem := hostOf(fields[names.HostIP])
 	r.Host = host
 	note(problem)
@@ -56,8 +62,9 @@ func parseRecord(sandboxID string, record []byte, names Fields, keyOf func(strin
 	return r, nil
 }
 
-// Where ROCK keeps what tells the owner (rock/actions/sandbox/sandbox_info.py).
+// Where ROCK keeps the rest (rock/actions/sandbox/sandbox_info.py).
 const (
+	fieldPhases        = "phases"
 	fieldMetadata      = "metadata"
 	fieldAuthorization = "rock_authorization_encrypted"
 )
