@@ -255,7 +255,7 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		// The answer may begin while the body is still coming; over HTTP/1.1
 		// net/http must be told so, or it eats the body.
 		_ = c.control.EnableFullDuplex()
-		c.body = &streamedBody{body: c.r.Body, left: n}
+		c.body = &streamedBody{body: c.r.Body, left: n, dog: c.dog}
 		req.Body = c.body
 		req.ContentLength = n
 		stop := done
@@ -281,7 +281,11 @@ func (c *dataCall) bound() (done func()) {
 	if c.proto.Framed() {
 		c.register()
 	} else {
-		c.forget = c.g.calls.add(cancel)
+		call := &running{c.route, cancel, c.dog}
+		if c.out.Operation.Name == healthCall {
+			call.dog = nil // to ask is not to use
+		}
+		c.forget = c.g.calls.add(call)
 	}
 	if d, ok := clientDeadline(c.r.Header); ok {
 		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
@@ -299,7 +303,7 @@ func (c *dataCall) register() {
 	if c.forget != nil {
 		c.forget()
 	}
-	c.forget = c.g.streams.add(&running{c.route, c.cancel})
+	c.forget = c.g.streams.add(&running{c.route, c.cancel, c.dog})
 }
 
 // registerAgain notes another route of a call that is a stream.
@@ -319,6 +323,9 @@ func (c *dataCall) send(req *http.Request, hops []hop) (*http.Response, error) {
 			req.Host = h.address
 		}
 		c.out.Upstream = h.address
+		if h.endpoint == nil && c.out.Operation.Name != healthCall {
+			c.g.activity.touch(c.route) // ROCK does not see it
+		}
 		var resp *http.Response
 		resp, err = c.g.opt.Upstream.RoundTrip(req)
 		var dial *upstream.DialError

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/caddy-e2b/gateway/auth/limit"
@@ -98,8 +99,10 @@ type Gateway struct {
 	looks    looks
 	sweeper  sweeper
 	ready    readiness
+	activity activity
 	floor    time.Duration   // notFoundFloor, but for tests with sockets
 	ctx      context.Context // ends with Close
+	tasks    sync.WaitGroup  // that end with it
 	close    []func()
 }
 
@@ -145,7 +148,7 @@ func New(opt Options) *Gateway {
 		opt.ClientStall = 5 * time.Minute
 	}
 	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}, floor: notFoundFloor}
-	g.looks.g, g.sweeper.g, g.ready.g = g, g, g
+	g.looks.g, g.sweeper.g, g.ready.g, g.activity.g = g, g, g, g
 	g.sweeper.dirty = map[string]*routing.Route{}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.ctx = ctx
@@ -154,6 +157,10 @@ func New(opt Options) *Gateway {
 		g.clusters[c.Name] = c
 	}
 	g.close = []func(){opt.Deaths.join(g), opt.Routes.OnChange(g.sweeper.changed), opt.Routes.OnChange(g.ready.changed), cancel}
+	if opt.Activity > 0 && opt.Routes.Extends() {
+		g.activity.on = true
+		g.tasks.Go(func() { g.activity.run(ctx) })
+	}
 	return g
 }
 
@@ -163,4 +170,5 @@ func (g *Gateway) Close() {
 	for _, f := range g.close {
 		f()
 	}
+	g.tasks.Wait()
 }
