@@ -95,4 +95,7 @@ type StaticSandbox struct {
 	// Owner is the subject of the API keys whose sandbox it is. Default:
 	// nobody's known.
 	Owner string `json:"owner,omitempty"`
+	// Private wants a token asked for on every port, also with Traffic "public".
+	// Default: false.
+	Private bool `json:"private,omitempty"`
 }

@@ -9,7 +9,6 @@ import (
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
-	"github.com/caddy-e2b/gateway/handlers/upstream"
 	"github.com/caddy-e2b/gateway/handlers/websocket"
 	"github.com/caddy-e2b/gateway/routing"
 )
@@ -175,39 +174,6 @@ func (c *dataCall) serve() {
 	c.answer(resp)
 }
 
-// hop is one address that may be tried.
-type hop struct {
-	scheme, address string
-	endpoint        *routing.Endpoint // nil in mode direct
-}
-
-// hops are the addresses at which the sandbox's service may be reached, in the
-// order in which to try them.
-func (c *dataCall) hops() ([]hop, *cause.Failure) {
-	if c.cluster.Mode == routing.ModeDirect {
-		address, err := c.cluster.DirectAddress(c.route, c.target.Port)
-		switch {
-		case errors.Is(err, routing.ErrPortNotExposed):
-			c.out.Err = err
-			return nil, &cause.Failure{Cause: cause.PortClosed, Port: c.target.Port}
-		case err != nil:
-			c.out.Err = err
-			return nil, &cause.Failure{Cause: cause.RouteUnusable}
-		}
-		return []hop{{scheme: "http", address: address}}, nil
-	}
-	if c.target.Port != routing.EnvdPort {
-		c.out.Err = routing.ErrPortNotExposed
-		return nil, &cause.Failure{Cause: cause.PortClosed, Port: c.target.Port}
-	}
-	candidates := c.cluster.Proxy.Candidates(c.target.SandboxID)
-	hops := make([]hop, len(candidates))
-	for i, e := range candidates {
-		hops[i] = hop{e.Scheme, e.Address, e}
-	}
-	return hops, nil
-}
-
 // nextHop is whom the call is sent on to.
 func (c *dataCall) nextHop() auth.Hop {
 	if c.target.Port == routing.EnvdPort {
@@ -226,10 +192,13 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
 	req.Header[routing.HeaderSandboxPort] = c.r.Header[routing.HeaderSandboxPort]
 	c.withhold(req)
+	if c.speaksH2C() {
+		req.Header["Te"] = trailers
+	}
 	if websocket.Requested(c.r) {
 		websocket.Mark(req.Header)
 	}
-	if c.cluster.Mode == routing.ModeRock && c.out.Operation.Name != filesCall {
+	if c.throughProxy() && c.out.Operation.Name != filesCall {
 		// Nobody but a web server in between would compress an RPC, and ROCK's
 		// answers must be read.
 		delete(req.Header, "Accept-Encoding")
@@ -311,39 +280,4 @@ func (c *dataCall) registerAgain() {
 	if c.proto.Framed() {
 		c.register()
 	}
-}
-
-// send tries the addresses until one accepts a connection. A request of which
-// a byte was written is never sent again.
-func (c *dataCall) send(req *http.Request, hops []hop) (*http.Response, error) {
-	var err error
-	for _, h := range hops {
-		pointAt(req, h.scheme, c.route.Lifecycle, h.address)
-		if c.r.Host == "" {
-			req.Host = h.address
-		}
-		c.out.Upstream = h.address
-		if h.endpoint == nil && c.out.Operation.Name != healthCall {
-			c.g.activity.touch(c.route) // ROCK does not see it
-		}
-		var resp *http.Response
-		resp, err = c.g.opt.Upstream.RoundTrip(req)
-		var dial *upstream.DialError
-		if !errors.As(err, &dial) {
-			if h.endpoint != nil && err == nil {
-				c.cluster.Proxy.Dialled(h.endpoint)
-			}
-			return resp, err
-		}
-		if req.Context().Err() != nil {
-			return nil, err
-		}
-		if h.endpoint != nil {
-			c.cluster.Proxy.DialFailed(h.endpoint)
-		}
-		if req.GetBody != nil {
-			req.Body, _ = req.GetBody()
-		}
-	}
-	return nil, err
 }

@@ -5,7 +5,6 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
-	"github.com/caddy-e2b/gateway/routing"
 )
 
 // failedToSend answers when there is no response at all.
@@ -21,6 +20,8 @@ func (c *dataCall) failedToSend(err error) {
 		c.fail(causeOfBody(c.r, *c.body.failed.Load()))
 	case errors.As(err, &dial):
 		c.failedToDial(err)
+	case errors.Is(err, upstream.ErrPortRefused):
+		c.portClosed()
 	default:
 		c.fail(c.explain(cause.Failure{Cause: cause.UpstreamReset}))
 	}
@@ -28,7 +29,7 @@ func (c *dataCall) failedToSend(err error) {
 
 // failedToDial answers when nothing was sent.
 func (c *dataCall) failedToDial(err error) {
-	if c.cluster.Mode == routing.ModeRock || !upstream.NobodyThere(err) {
+	if c.throughProxy() || !upstream.NobodyThere(err) {
 		c.fail(cause.Failure{Cause: cause.ClusterUnreachable})
 		return
 	}
@@ -37,6 +38,12 @@ func (c *dataCall) failedToDial(err error) {
 		// a closed port says nothing about the sandbox.
 		c.g.opt.Routes.Invalidate(c.target.SandboxID)
 	}
+	c.portClosed()
+}
+
+// portClosed answers when nothing listens on the port, unless that is because the
+// sandbox does not run.
+func (c *dataCall) portClosed() {
 	switch now := c.lookAgain(); now {
 	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStopped, cause.SandboxStarting, cause.SandboxFailed, cause.ClientGone:
 		c.fail(cause.Failure{Cause: now})

@@ -94,6 +94,7 @@ type Options struct {
 type Gateway struct {
 	opt      Options
 	clusters map[string]*routing.Cluster
+	hosts    *routing.Hosts
 	streams  streams
 	calls    calls
 	looks    looks
@@ -147,7 +148,7 @@ func New(opt Options) *Gateway {
 	if opt.ClientStall == 0 {
 		opt.ClientStall = 5 * time.Minute
 	}
-	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}, floor: notFoundFloor}
+	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}, floor: notFoundFloor, hosts: routing.NewHosts(opt.Domains)}
 	g.looks.g, g.sweeper.g, g.ready.g, g.activity.g = g, g, g, g
 	g.sweeper.dirty = map[string]*routing.Route{}
 	ctx, cancel := context.WithCancel(context.Background())

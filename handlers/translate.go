@@ -10,7 +10,6 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
-	"github.com/caddy-e2b/gateway/routing"
 )
 
 // translate looks at an answer that the SDKs would read wrongly. It returns the
@@ -47,7 +46,7 @@ func (c *dataCall) translate(resp *http.Response) (cause.Failure, bool) {
 		c.out.Err = err
 		return c.explain(cause.Failure{Cause: cause.UpstreamReset}), true
 	}
-	rock := c.cluster.Mode == routing.ModeRock
+	rock := c.throughProxy()
 	switch {
 	case rock && !e.fromFramework && claimsUnreachable(status, e):
 		return c.checkClaim(e, 0), true
@@ -225,7 +224,7 @@ func (c *dataCall) translateEndStream(payload []byte, messages int64) []byte {
 	}
 	var f cause.Failure
 	switch {
-	case c.cluster.Mode == routing.ModeRock && claimsUnreachable(http.StatusOK, *end.Error):
+	case c.throughProxy() && claimsUnreachable(http.StatusOK, *end.Error):
 		f = c.checkClaim(*end.Error, messages)
 	case !clientSide[end.Error.Code] && internals.Match(payload):
 		f = cause.Failure{Cause: cause.UpstreamInvalid, Code: end.Error.Code}

@@ -131,15 +131,15 @@ func (l *live) clusters(configs []*e2bcaddyfile.ClusterConfig) (clusters []*rout
 			return nil, nil, err
 		}
 		cluster := &routing.Cluster{
-			Name:         c.Name,
-			Admin:        admin.Balancer,
-			Proxy:        proxy.Balancer,
-			Mode:         routing.ModeRock,
-			DialUnmapped: c.UnmappedPorts == "dial",
-			Restarts:     c.Resume == "restart",
-			Stops:        c.Pause == "stop",
-			Weight:       c.Weight,
-			Templates:    c.Templates,
+			Name:      c.Name,
+			Admin:     admin.Balancer,
+			Proxy:     proxy.Balancer,
+			Mode:      routing.ModeRock,
+			Unmapped:  unmappedOf(c),
+			Restarts:  c.Resume == "restart",
+			Stops:     c.Pause == "stop",
+			Weight:    c.Weight,
+			Templates: c.Templates,
 		}
 		if c.Mode != "" {
 			cluster.Mode = routing.Mode(c.Mode)
@@ -162,6 +162,17 @@ func (l *live) clusters(configs []*e2bcaddyfile.ClusterConfig) (clusters []*rout
 		adminIDs = append(adminIDs, id)
 	}
 	return clusters, adminIDs, nil
+}
+
+func unmappedOf(c *e2bcaddyfile.ClusterConfig) routing.Unmapped {
+	switch c.UnmappedPorts {
+	case "dial":
+		return routing.UnmappedDial
+	case "refuse":
+		return routing.UnmappedRefuse
+	default:
+		return routing.UnmappedTunnel
+	}
 }
 
 // leaseRoutes makes the registries and their cache, or takes those of an

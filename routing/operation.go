@@ -16,7 +16,7 @@ const (
 	NoPlane Plane = iota
 	// ControlPlane creates, describes, lists and ends sandboxes.
 	ControlPlane
-	// DataPlane talks to envd inside one sandbox.
+	// DataPlane talks to envd inside one sandbox, or to an app beside it.
 	DataPlane
 )
 
@@ -60,6 +60,10 @@ type Operation struct {
 	// ValidSandboxID does that.
 	SandboxID string
 }
+
+// App is what every request to a port of a sandbox other than envd's is: whatever
+// its method and its path, they are the app's that listens there.
+var App = Operation{Plane: DataPlane, Name: "app"}
 
 // reservedEnvdPaths are envd's own management routes. E2B's proxy never lets
 // them through and neither do we (contract of E2B's infrastructure, internal

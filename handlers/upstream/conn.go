@@ -5,7 +5,6 @@ import (
 	"io"
 	"net"
 	"net/http/httptrace"
-	"os"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -61,22 +60,6 @@ func (c *conn) Buffered() int { return int(c.ahead.Load()) }
 
 // CloseWrite ends one direction. A tunnel's other one may go on.
 func (c *conn) CloseWrite() error { return c.Conn.(*net.TCPConn).CloseWrite() }
-
-// fill waits until there is something to read, and reads it.
-func (c *conn) fill() error {
-	c.readErr = nil
-	err := c.raw.Read(c.read)
-	if err == nil && c.readErr != nil {
-		err = os.NewSyscallError("read", c.readErr)
-	}
-	switch {
-	case err != nil:
-		return &net.OpError{Op: "read", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
-	case c.chunk == nil:
-		return io.EOF
-	}
-	return nil
-}
 
 func (c *conn) giveBack() {
 	chunks.Put(c.chunk)

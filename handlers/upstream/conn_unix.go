@@ -3,7 +3,10 @@
 package upstream
 
 import (
+	"errors"
+	"io"
 	"net"
+	"os"
 	"syscall"
 	"time"
 )
@@ -11,17 +14,41 @@ import (
 // newConn wraps a connection, unless it is of a kind that it does not know.
 // limit is [Config.UserTimeout].
 func newConn(c net.Conn, limit time.Duration) net.Conn {
+	if ahead, err := readAhead(c, limit); err == nil {
+		return ahead
+	}
+	return c
+}
+
+// readAhead wraps a TCP connection.
+func readAhead(c net.Conn, limit time.Duration) (*conn, error) {
 	tcp, ok := c.(*net.TCPConn)
 	if !ok {
-		return c
+		return nil, errors.ErrUnsupported
 	}
 	raw, err := tcp.SyscallConn()
 	if err != nil {
-		return c
+		return nil, err
 	}
 	ahead := &conn{Conn: c, raw: raw, unacked: userTimeout{limit: limit}}
 	ahead.read = ahead.readReady
-	return ahead
+	return ahead, nil
+}
+
+// fill waits until there is something to read, and reads it.
+func (c *conn) fill() error {
+	c.readErr = nil
+	err := c.raw.Read(c.read)
+	if err == nil && c.readErr != nil {
+		err = os.NewSyscallError("read", c.readErr)
+	}
+	switch {
+	case err != nil:
+		return &net.OpError{Op: "read", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+	case c.chunk == nil:
+		return io.EOF
+	}
+	return nil
 }
 
 // readReady reads what is there. It is called again when there is something.

@@ -52,11 +52,17 @@ type DialError struct{ Err error }
 func (e *DialError) Error() string { return "dial: " + e.Err.Error() }
 func (e *DialError) Unwrap() error { return e.Err }
 
-// Transport is an HTTP/1.1 client for sandboxes. It never looks at proxy
+// SchemeH2C is the URL.Scheme of a request that is to be sent by HTTP/2 without
+// TLS, of which the next hop is known to speak it (RFC 9113 section 3.3).
+const SchemeH2C = "h2c"
+
+// Transport is an HTTP client for sandboxes: HTTP/1.1, unless a request's scheme
+// is [SchemeH2C]. It never looks at proxy
 // settings of the environment, never asks for or undoes compression, and never
 // sends a request of which a byte was written a second time.
 type Transport struct {
 	t           *http.Transport
+	h2          *http.Transport
 	dialer      net.Dialer
 	dialTimeout time.Duration
 	userTimeout time.Duration
@@ -94,6 +100,7 @@ func New(c Config) *Transport {
 		// would let one reset end all of their streams.
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
+	t.h2 = newH2C(c, t.dial)
 	return t
 }
 
@@ -108,8 +115,11 @@ func or[T comparable](v, def T) T {
 // probes is how many keepalive probes a dead peer gets.
 const probes = 3
 
-// RoundTrip sends a request whose URL.Host was made by [Host].
+// RoundTrip sends a request whose URL.Host was made by [Host] or [TunnelHost].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.URL.Scheme == SchemeH2C {
+		return t.roundTripH2C(r)
+	}
 	var on *conn
 	resp, err := t.t.RoundTrip(once(r, &on))
 	if err == nil && on != nil && resp.StatusCode != http.StatusSwitchingProtocols {
@@ -119,7 +129,10 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 }
 
 // CloseIdle closes the connections that are not in use.
-func (t *Transport) CloseIdle() { t.t.CloseIdleConnections() }
+func (t *Transport) CloseIdle() {
+	t.t.CloseIdleConnections()
+	t.h2.CloseIdleConnections()
+}
 
 // once makes net/http send r at most once. http.Transport repeats GET, HEAD,
 // OPTIONS and TRACE that have no body or can rewind it, and anything with an
@@ -157,15 +170,22 @@ func (emptyBody) Close() error             { return nil }
 func (t *Transport) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.dialTimeout)
 	defer cancel()
-	address, err := splitHost(addr)
+	to, err := splitHost(addr)
 	if err != nil {
 		return nil, &DialError{err}
 	}
-	conn, err := t.dialer.DialContext(ctx, network, address)
+	conn, err := t.dialer.DialContext(ctx, network, to.address)
 	if err != nil {
 		return nil, &DialError{err}
 	}
-	return newConn(conn, t.userTimeout), nil
+	if to.inside == 0 {
+		return newConn(conn, t.userTimeout), nil
+	}
+	inside, err := forward(ctx, conn, t.userTimeout, to.address, to.inside)
+	if err != nil {
+		return nil, &DialError{err}
+	}
+	return inside, nil
 }
 
 func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
@@ -179,8 +199,8 @@ func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn
 	}
 	if cfg.ServerName == "" {
 		// The name in the certificate is the real host's, not the pool key's.
-		address, _ := splitHost(addr)
-		cfg.ServerName, _, _ = net.SplitHostPort(address)
+		to, _ := splitHost(addr)
+		cfg.ServerName, _, _ = net.SplitHostPort(to.address)
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.dialTimeout)
 	defer cancel()

@@ -42,8 +42,12 @@ func get(t *testing.T, tr *Transport, lifecycle, address string) string {
 func TestAPoolKeyKeepsItsAddress(t *testing.T) {
 	for _, address := range []string{"10.0.0.5:31001", "rock-proxy-1:8081", "a.b.c.example:1", "[fd00::7]:8080", "[::ffff:10.0.0.1]:1"} {
 		got, err := splitHost(Host("0123456789abcdef", address))
-		if err != nil || got != address {
-			t.Errorf("%s became %q, %v", address, got, err)
+		if err != nil || got != (destination{address, 0}) {
+			t.Errorf("%s became %v, %v", address, got, err)
+		}
+		got, err = splitHost(TunnelHost("0123456789abcdef", address, 8000))
+		if err != nil || got != (destination{address, 8000}) {
+			t.Errorf("%s through a tunnel became %v, %v", address, got, err)
 		}
 	}
 }
@@ -51,11 +55,13 @@ func TestAPoolKeyKeepsItsAddress(t *testing.T) {
 func FuzzSplitHost(f *testing.F) {
 	f.Add("0123.n.10.0.0.5:1")
 	f.Add("l.6.fd00__7:1")
+	f.Add("l.n-8000.10.0.0.5:1")
+	f.Add("l.n-0.10.0.0.5:1")
 	f.Add("x")
 	f.Fuzz(func(t *testing.T, key string) {
-		address, err := splitHost(key)
-		if err == nil && !strings.Contains(address, ":") {
-			t.Fatalf("%q became %q", key, address)
+		to, err := splitHost(key)
+		if err == nil && !strings.Contains(to.address, ":") {
+			t.Fatalf("%q became %v", key, to)
 		}
 	})
 }

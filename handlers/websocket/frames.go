@@ -24,8 +24,18 @@ type Frames struct {
 	broken bool
 }
 
-// opcodeClose is the opcode of the frame that closes a connection.
-const opcodeClose = 0x8
+// Opcodes (RFC 6455 section 5.2). From OpClose on they are those of control frames, which
+// may come between the frames of a message.
+const (
+	OpContinuation = 0x0
+	OpBinary       = 0x2
+	OpClose        = 0x8
+	OpPing         = 0x9
+	OpPong         = 0xa
+)
+
+// MaxControl is the longest payload of a control frame, in bytes.
+const MaxControl = 125
 
 // Pass follows bytes that have gone by.
 func (f *Frames) Pass(b []byte) {
@@ -40,10 +50,10 @@ func (f *Frames) Pass(b []byte) {
 		f.head[f.have] = b[0]
 		f.have++
 		b = b[1:]
-		if f.have < 2 || f.have < headSize(f.head[1]) {
+		if f.have < 2 || f.have < HeadSize(f.head[1]) {
 			continue
 		}
-		if f.left = payloadSize(f.head[1:f.have]); f.left>>63 != 0 {
+		if f.left = PayloadSize(f.head[1:f.have]); f.left>>63 != 0 {
 			// No such frame: nobody knows where the next one begins.
 			f.broken = true
 		}
@@ -56,7 +66,7 @@ func (f *Frames) ended() {
 	if f.left > 0 || f.broken {
 		return
 	}
-	f.closed = f.closed || f.head[0]&0x0f == opcodeClose
+	f.closed = f.closed || f.head[0]&0x0f == OpClose
 	f.have = 0
 }
 
@@ -86,8 +96,8 @@ func (f *Frames) LastBoundary(b []byte) int {
 	}
 }
 
-// headSize is the size of a head by its second byte.
-func headSize(second byte) int {
+// HeadSize is the size of a head by its second byte.
+func HeadSize(second byte) int {
 	n := 2
 	switch second & 0x7f {
 	case 126:
@@ -101,8 +111,8 @@ func headSize(second byte) int {
 	return n
 }
 
-// payloadSize is the length in a whole head, without its first byte.
-func payloadSize(head []byte) uint64 {
+// PayloadSize is the length in a whole head, without its first byte.
+func PayloadSize(head []byte) uint64 {
 	switch n := head[0] & 0x7f; n {
 	case 126:
 		return uint64(binary.BigEndian.Uint16(head[1:]))
@@ -127,7 +137,7 @@ func CloseFrame(code uint16, reason string) []byte {
 		}
 		reason = reason[:n]
 	}
-	frame := []byte{0x80 | opcodeClose, byte(2 + len(reason))}
+	frame := []byte{0x80 | OpClose, byte(2 + len(reason))}
 	frame = binary.BigEndian.AppendUint16(frame, code)
 	return append(frame, reason...)
 }

@@ -93,7 +93,7 @@ func reference(b []byte) (boundaries map[int]bool, closed int) {
 	boundaries, closed = map[int]bool{0: true}, -1
 	for pos := uint64(0); ; {
 		rest := b[pos:]
-		if len(rest) < 2 || len(rest) < headSize(rest[1]) {
+		if len(rest) < 2 || len(rest) < HeadSize(rest[1]) {
 			return boundaries, closed
 		}
 		n := uint64(rest[1] & 0x7f)
@@ -103,11 +103,11 @@ func reference(b []byte) (boundaries map[int]bool, closed int) {
 		case 127:
 			n = binary.BigEndian.Uint64(rest[2:])
 		}
-		size := uint64(headSize(rest[1]))
+		size := uint64(HeadSize(rest[1]))
 		if n>>63 != 0 || n > uint64(len(rest))-size {
 			return boundaries, closed
 		}
-		if closed < 0 && rest[0]&0x0f == opcodeClose {
+		if closed < 0 && rest[0]&0x0f == OpClose {
 			closed = int(pos + size + n)
 		}
 		pos += size + n

@@ -306,7 +306,7 @@ func TestNativeRoutesAnswer200EvenWhenTheyFail(t *testing.T) {
 			t.Fatalf("got %+v", ok)
 		}
 		g.do("GET", srv.URL()+native+"/get_status?sandbox_id=no", "").want(t, 200,
-			`{"error":"sandbox no not found","message":"get status failed","result":{"code":4000,"exit_code":null,"failure_reason":null},"status":"Failed"}`)
+			`{"error":"Sandbox no not found","message":"get status failed","result":{"code":4000,"exit_code":null,"failure_reason":"Sandbox no not found"},"status":"Failed"}`)
 	}
 	if r := g.do("POST", g.admin.URL()+native+"/stop", `{"sandbox_id":"n"}`); r.status != 200 || s.State() != Stopped {
 		t.Fatalf("got %d %s", r.status, s.State())

@@ -1,6 +1,7 @@
 package rock
 
 import (
+	"bufio"
 	"context"
 	"errors"
 	"io"
@@ -52,6 +53,17 @@ func (x *exchange) Header() http.Header { return x.header }
 
 // Unwrap lets http.ResponseController reach deadlines and Hijack.
 func (x *exchange) Unwrap() http.ResponseWriter { return x.rw }
+
+// Hijack implements http.Hijacker, for a switch of protocols.
+func (x *exchange) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	if x.sent || x.ended || x.cutting.Load() {
+		return nil, nil, errEnded
+	}
+	x.sent, x.status = true, http.StatusSwitchingProtocols
+	return http.NewResponseController(x.rw).Hijack()
+}
 
 // WriteHeader implements http.ResponseWriter.
 func (x *exchange) WriteHeader(status int) {

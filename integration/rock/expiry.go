@@ -51,14 +51,15 @@ func (s *Sandbox) Expires() time.Time {
 // minutesOf rounds seconds up to whole minutes.
 func minutesOf(seconds int64) int { return int((seconds + 59) / 60) }
 
-func (c *Cluster) scanEvery(d time.Duration) {
+// every runs a scan at an interval until the cluster closes.
+func (c *Cluster) every(d time.Duration, scan func()) {
 	defer c.tasks.Done()
 	t := time.NewTicker(d)
 	defer t.Stop()
 	for {
 		select {
 		case <-t.C:
-			c.Scan()
+			scan()
 		case <-c.ctx.Done():
 			return
 		}

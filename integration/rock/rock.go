@@ -31,6 +31,8 @@ const (
 	Admin Role = "admin"
 	Proxy Role = "proxy"
 	Envd  Role = "envd"
+	// Rocklet is ROCK's agent in a sandbox.
+	Rocklet Role = "rocklet"
 )
 
 // Backend decides the shape of the registry records (contract 3.4).
@@ -77,6 +79,9 @@ type Options struct {
 	EvictDelay time.Duration
 	// ScanInterval of the expiry scan. Default: 180s. Negative: no scan but Cluster.Scan.
 	ScanInterval time.Duration
+	// ReconcileInterval is how often the admin role looks at restarted sandboxes by itself; get_status finds them running at once.
+	// Default: 30s. Negative: never.
+	ReconcileInterval time.Duration
 	// MaxCommands running in the proxy role at once. Default: 1024.
 	MaxCommands int
 	// HostIP of the records. Default: 127.0.0.1.
@@ -90,6 +95,14 @@ type Options struct {
 	Envd func(*Sandbox) http.Handler
 	// Listeners true serves each sandbox's Envd handler on a loopback socket of its own and publishes it as port_mapping["49983"].
 	Listeners bool
+	// Rocklet true serves each sandbox's rocklet on a loopback socket of its own and publishes it as port_mapping["22555"]. It forwards to
+	// what Sandbox.Listen has opened, and to the Envd handler at 49983.
+	Rocklet bool
+	// HostNetwork lets the rocklet forward to the machine's own 127.0.0.1:port where Sandbox.Listen has not opened the port: that is where
+	// the servers of commands listen, because sandboxes of the double have no network of their own.
+	HostNetwork bool
+	// Published are the ports inside each sandbox that its record maps to a loopback port. Nothing answers there before Sandbox.Listen.
+	Published []int
 	// LogSize bounds the request log. Default: 4096 requests.
 	LogSize int
 }
@@ -129,6 +142,9 @@ func New(o Options) (*Cluster, error) {
 	if o.ScanInterval == 0 {
 		o.ScanInterval = 180 * time.Second
 	}
+	if o.ReconcileInterval == 0 {
+		o.ReconcileInterval = 30 * time.Second
+	}
 	if o.MaxCommands == 0 {
 		o.MaxCommands = 1024
 	}
@@ -153,7 +169,11 @@ func New(o Options) (*Cluster, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if o.ScanInterval > 0 {
 		c.tasks.Add(1)
-		go c.scanEvery(o.ScanInterval)
+		go c.every(o.ScanInterval, c.Scan)
+	}
+	if o.ReconcileInterval > 0 {
+		c.tasks.Add(1)
+		go c.every(o.ReconcileInterval, c.Reconcile)
 	}
 	return c, nil
 }
@@ -213,7 +233,7 @@ func (c *Cluster) Close() error {
 		errs = append(errs, s.Close())
 	}
 	for _, s := range sandboxes {
-		s.endContainer()
+		s.container().end()
 	}
 	c.tasks.Wait()
 	for _, s := range sandboxes {

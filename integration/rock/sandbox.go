@@ -3,10 +3,9 @@ package rock
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/caddy-e2b/gateway/integration/rock/run"
@@ -39,9 +38,7 @@ type Sandbox struct {
 	cluster *Cluster
 	owner   owner
 	dir     string
-	dead    chan struct{} // closed when the container has ended
 	asked   chan struct{} // a get_status has come; holds one
-	ended   sync.Once
 
 	life sync.Mutex // one transition at a time
 
@@ -56,13 +53,13 @@ type Sandbox struct {
 	started   time.Time
 	minutes   int   // auto_clear_time
 	expire    int64 // expire_time, Unix seconds
-	hooks     []func()
-	box       *run.Box
-	boxErr    error
-	listener  *Server
+	present   *container
+	up        time.Time        // when a restarted container was begun that has come up and waits for its alive event
+	held      map[int]heldPort // Options.Published, by the port inside
+	servers   map[int]string   // address of what listens on a port inside
+	spoiled   Spoiled
 
-	made sync.Once // guards envd
-	envd http.Handler
+	forwards atomic.Int32
 }
 
 // owner is what the start headers say (contract 3.6).
@@ -75,98 +72,31 @@ func (s *Sandbox) State() State {
 	return s.state
 }
 
-// Done is closed when the container has ended: killed, expired, crashed. ROCK's records may still say running then.
-func (s *Sandbox) Done() <-chan struct{} { return s.dead }
-
-// OnStop registers f to run once when the container ends, or at once if it has.
-func (s *Sandbox) OnStop(f func()) {
-	s.mu.Lock()
-	select {
-	case <-s.dead:
-		s.mu.Unlock()
-		f()
-	default:
-		s.hooks = append(s.hooks, f)
-		s.mu.Unlock()
-	}
-}
-
-// errDead says that there is no container to run anything in: what a proxy sees as connection refused by the rocklet.
-var errDead = errors.New("rock: the container has ended")
-
-// Box is where the sandbox's commands run and its files are, opened at the first call. errDead after the container's end. It belongs
-// to the Sandbox; do not close it.
-func (s *Sandbox) Box() (*run.Box, error) {
+// container is the sandbox's present life, or its last one.
+func (s *Sandbox) container() *container {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	select {
-	case <-s.dead:
-		return nil, errDead
-	default:
-	}
-	if s.box == nil && s.boxErr == nil {
-		s.box, s.boxErr = run.Open(run.Options{Root: s.dir, Env: s.Env, Isolation: s.cluster.opt.Isolation})
-	}
-	return s.box, s.boxErr
+	return s.present
 }
+
+// Done is closed when the present container has ended: killed, expired, crashed. ROCK's records may still say running then.
+func (s *Sandbox) Done() <-chan struct{} { return s.container().dead }
+
+// OnStop registers f to run once when the present container ends, or at once if it has.
+func (s *Sandbox) OnStop(f func()) { s.container().onStop(f) }
+
+// Box is where the sandbox's commands run and its files are, opened at the first call of each life. It fails after the container's end. It
+// belongs to the Sandbox; do not close it.
+func (s *Sandbox) Box() (*run.Box, error) { return s.container().open() }
 
 // Addr is the address of the sandbox's own listener, "" without Options.Listeners.
-func (s *Sandbox) Addr() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.listener == nil {
-		return ""
-	}
-	return s.listener.Addr()
-}
-
-// handler is the sandbox's Envd handler.
-func (s *Sandbox) handler() http.Handler {
-	s.made.Do(func() {
-		h := s.cluster.opt.Envd(s) // calls Box, so s.mu must be free
-		if c, ok := h.(io.Closer); ok {
-			s.OnStop(func() { _ = c.Close() })
-		}
-		s.envd = h
-	})
-	return s.envd
-}
+func (s *Sandbox) Addr() string { return s.container().addr() }
 
 // Crash ends the container behind ROCK's back: state and records keep saying running.
-func (s *Sandbox) Crash() { s.endContainer() }
-
-// endContainer kills the commands, resets what hangs on the sandbox's own connections and runs the hooks.
-func (s *Sandbox) endContainer() {
-	s.ended.Do(func() {
-		s.mu.Lock()
-		close(s.dead)
-		hooks, box, listener := s.hooks, s.box, s.listener
-		s.hooks = nil
-		s.mu.Unlock()
-		if s.cluster.opt.Envd != nil {
-			s.cluster.faults.Fire(Match{Sandbox: s.ID, Role: Proxy}, Reset)
-		}
-		if listener != nil {
-			listener.ResetAll()
-			_ = listener.Close()
-		}
-		if box != nil {
-			_ = box.Close()
-		}
-		for _, f := range hooks {
-			f()
-		}
-	})
-}
+func (s *Sandbox) Crash() { s.container().end() }
 
 // removeFiles deletes the root of a sandbox whose container has ended.
 func (s *Sandbox) removeFiles() error {
-	s.mu.Lock()
-	box := s.box
-	s.mu.Unlock()
-	if box == nil {
-		return nil
-	}
 	return run.Remove(s.dir) // may take long; the state can be asked for meanwhile
 }
 
@@ -191,7 +121,7 @@ func (s *Sandbox) Stop(to State) error {
 		return ErrNotRunning
 	}
 	live := from == Running || from == Pending
-	s.endContainer()
+	s.container().end()
 	if live {
 		s.Expires() // the last that is known of it
 		c := s.cluster
@@ -240,6 +170,11 @@ func (s *Sandbox) start() error {
 	if c.opt.LazyAlive && !s.awaitStatus() {
 		return errors.New("cluster closed")
 	}
+	return s.alive(begun)
+}
+
+// alive is the event that makes a pending sandbox run.
+func (s *Sandbox) alive(begun time.Time) error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.State() != Pending {
@@ -248,7 +183,7 @@ func (s *Sandbox) start() error {
 	if err := s.openPorts(); err != nil {
 		return err
 	}
-	now := c.opt.Now()
+	now := s.cluster.opt.Now()
 	s.move(Running, "alive")
 	s.mu.Lock()
 	s.started = now
@@ -256,6 +191,7 @@ func (s *Sandbox) start() error {
 		"image_pull": {Status: "success", Message: "ok"},
 		"docker_run": {Status: "success", Message: "ok", Started: stamp(begun), Completed: stamp(now)},
 	}
+	s.up = time.Time{}
 	s.mu.Unlock()
 	s.publish()
 	return nil
@@ -289,7 +225,8 @@ func (s *Sandbox) startFailed(err error) error {
 	return err
 }
 
-// openPorts fills port_mapping. Only the envd port leads somewhere, and only with Options.Listeners.
+// openPorts fills port_mapping. Of its ports lead somewhere: envd's with Options.Listeners, the rocklet's with Options.Rocklet, and
+// those of Options.Published.
 func (s *Sandbox) openPorts() error {
 	c := s.cluster
 	c.mu.Lock()
@@ -301,15 +238,20 @@ func (s *Sandbox) openPorts() error {
 	if c.opt.Backend == Kubernetes {
 		ports = map[int]int{22555: 8000, 22: 22, 8080: 8080}
 	}
-	if c.opt.Envd != nil && c.opt.Listeners {
-		srv, err := c.serve(Envd, "", s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handler().ServeHTTP(w, r) }))
+	if c.opt.Envd != nil && (c.opt.Listeners || c.opt.Rocklet) {
+		port, err := s.container().listen()
 		if err != nil {
 			return err
 		}
-		ports[49983] = srv.port()
 		s.mu.Lock()
-		s.listener = srv
+		s.servers[49983] = s.present.addr()
 		s.mu.Unlock()
+		if c.opt.Listeners {
+			ports[49983] = port
+		}
+	}
+	if err := s.openDoors(ports); err != nil {
+		return err
 	}
 	s.mu.Lock()
 	s.ports = ports

@@ -105,6 +105,8 @@ func parse(sandboxID string, status int, body []byte, now time.Time) (*routing.R
 		Owner:     routing.ParseOwner(answer.Metadata[routing.MetadataOwner]),
 		Lifecycle: routing.LifecycleOf(sandboxID, answer.StartedAt, answer.Metadata[routing.MetadataAddress]),
 	}
+	// Whatever the note says: it is there for one reason only.
+	_, route.Private = answer.Metadata[routing.MetadataTraffic]
 	switch answer.State {
 	case "running":
 		route.State = routing.StateRunning

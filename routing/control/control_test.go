@@ -109,6 +109,17 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+func TestTheAdminRolesAnswerTellsWhetherASandboxIsPrivate(t *testing.T) {
+	for metadata, private := range map[string]bool{
+		`{"e2b-gateway/traffic":"private"}`: true, `{"e2b-gateway/traffic":""}`: true, `{"e2b-gateway/Traffic":"private"}`: false, `{}`: false, `null`: false,
+	} {
+		route, err := New(answer(200, `{"sandboxID":"sbx-1","state":"running","metadata":`+metadata+`}`)).Lookup(t.Context(), "sbx-1")
+		if err != nil || route.Private != private {
+			t.Errorf("%s: %+v, %v", metadata, route, err)
+		}
+	}
+}
+
 func TestTheAdminRolesAnswerTellsTheOwner(t *testing.T) {
 	want := routing.Owner{Subject: "alice", Key: [32]byte{1}}
 	for note, owner := range map[string]routing.Owner{want.Metadata(): want, "alice": {}, "": {}} {
