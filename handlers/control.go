@@ -77,7 +77,7 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	if op.Name == killCall || op.Name == pauseCall {
 		defer g.opt.Deaths.begin(op.SandboxID)()
 	}
-	defer g.calls.add(func(error) { cancel() })()
+	defer g.calls.add(&running{cancel: func(error) { cancel() }})()
 
 	if !op.Create {
 		clusters = g.candidates(ctx, who, op)

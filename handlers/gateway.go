@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/caddy-e2b/gateway/auth/limit"
@@ -101,8 +102,10 @@ type Gateway struct {
 	shares   shares
 	lists    *lists
 	ready    readiness
+	activity activity
 	floor    time.Duration   // notFoundFloor, but for tests with sockets
 	ctx      context.Context // ends with Close
+	tasks    sync.WaitGroup  // that end with it
 	close    []func()
 }
 
@@ -148,7 +151,7 @@ func New(opt Options) *Gateway {
 		opt.ClientStall = 5 * time.Minute
 	}
 	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}, floor: notFoundFloor, hosts: routing.NewHosts(opt.Domains)}
-	g.looks.g, g.sweeper.g, g.ready.g = g, g, g
+	g.looks.g, g.sweeper.g, g.ready.g, g.activity.g = g, g, g, g
 	g.sweeper.dirty = map[string]*routing.Route{}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.ctx = ctx
@@ -158,6 +161,10 @@ func New(opt Options) *Gateway {
 		g.clusters[c.Name] = c
 	}
 	g.close = []func(){opt.Deaths.join(g), opt.Routes.OnChange(g.sweeper.changed), opt.Routes.OnChange(g.ready.changed), cancel}
+	if opt.Activity > 0 && opt.Routes.Extends() {
+		g.activity.on = true
+		g.tasks.Go(func() { g.activity.run(ctx) })
+	}
 	return g
 }
 
@@ -167,4 +174,5 @@ func (g *Gateway) Close() {
 	for _, f := range g.close {
 		f()
 	}
+	g.tasks.Wait()
 }

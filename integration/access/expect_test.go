@@ -30,6 +30,8 @@ const (
 	signatureRefused = "The signature of the URL is not valid"
 	signatureExpired = "The signature of the URL has expired"
 	signatureUseless = "This gateway cannot check signed URLs: the access token in the header X-Access-Token is required"
+	trafficMissing   = "Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing"
+	trafficRefused   = "Sandbox is secured with traffic access token. Provided token in header 'e2b-traffic-access-token' is invalid"
 	sandboxGone      = "The sandbox %s was not found: it was killed, it expired, or it never existed"
 )
 
@@ -71,6 +73,10 @@ func refusal(m mode, c *cast, r row, with credential) answer {
 	id := c.target(m, r, with)
 	status, code, text, sandbox := 401, "unauthenticated", tokenRefused, ""
 	switch {
+	case r.shape == visitor && with == none:
+		status, text = 403, trafficMissing
+	case r.shape == visitor && m == made && with != expired:
+		status, text = 403, trafficRefused
 	case r.shape == signed && with == none, r.shape == file && with == none:
 		text = signatureMissing
 	case r.shape == signed && m == passthrough:
