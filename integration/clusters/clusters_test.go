@@ -111,3 +111,23 @@ func (u *user) dontKnow(order ask) {
 	}
 	u.t.Logf("%s: %s: %s", order.Do, answer.Class, answer.Text)
 }
+
+// A Redis that is there and says nothing is the worse case: somebody has to notice.
+func TestOneClusterThatHangsSlowsNothingElseDown(t *testing.T) {
+	a, b := deploy(t), deploy(t)
+	g := harness.Start(t, site(t, a.block("a", ""), b.block("b", "")), harness.Cleartext)
+	u := &user{asker: newAsker(t, client.Named(t, "js-2.51.0"), g), name: "js-2.51.0"}
+	u.value(ask{Do: "create", Key: alice, Cluster: "a"}, &u.here)
+	b.redis.Pause()
+	defer b.redis.Resume()
+	for range 5 {
+		var id string
+		u.value(ask{Do: "create", Key: alice}, &id)
+		u.runs(id)
+	}
+	u.runs(u.here)
+	if got := u.list(ask{Key: alice}); len(got.IDs) != 6 {
+		t.Errorf("ROCK itself goes on, so the list is whole: %v", got)
+	}
+	u.dontKnow(ask{Do: "kill", Key: alice, ID: "never-was"})
+}
