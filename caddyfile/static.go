@@ -36,6 +36,7 @@ func (c *ControlConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 //	        port      <port in the sandbox> [<port on the host>]
 //	        lifecycle <name>
 //	        owner     <subject>
+//	        private
 //	    }
 //	}
 //
@@ -95,8 +96,11 @@ func (s *StaticConfig) parseSandbox(d *caddyfile.Dispenser) error {
 				return d.Errf("owner: %q: %s", sandbox.Owner, subjectRule)
 			}
 			return nil
+		case "private":
+			sandbox.Private = true
+			return nothing(d, option)
 		default:
-			return unknown(d, option, "state", "host", "port", "lifecycle", "owner")
+			return unknown(d, option, "state", "host", "port", "lifecycle", "owner", "private")
 		}
 	}, "port")
 	if err != nil {

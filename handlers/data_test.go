@@ -104,7 +104,7 @@ func TestWhatTheRegistrySaysIsToldInTheProtocolOfTheCall(t *testing.T) {
 		{"unknown state", routing.StateUnknown, nil, cause.RouteUnusable, "aborted", 503, 503},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			g := newRig(t)
+			g := newRig(t, func(o *Options) { o.ReadyTimeout = -1 })
 			g.registry.say(tc.state, tc.err)
 			if r := g.call(t, "GET", "/health", "", ""); r.status != tc.health {
 				t.Errorf("health: %d %s", r.status, r.body)

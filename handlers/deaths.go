@@ -16,6 +16,9 @@ type Deaths struct {
 	underWay map[string]int // calls that may end a sandbox, by its id
 
 	births births
+	// settling are the creates under way for which a cluster is being found, by
+	// chosen id.
+	settling births
 }
 
 // NewDeaths makes a Deaths.
@@ -63,5 +66,6 @@ func (d *Deaths) tell(sandboxID string, why cause.Cause) {
 	for g := range d.gateways {
 		g.looks.settle(sandboxID, why)
 		g.streams.end(sandboxID, why)
+		g.ready.settle(sandboxID, why)
 	}
 }

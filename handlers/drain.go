@@ -13,7 +13,8 @@ import (
 // DrainPlan is the course of a drain, in parts that follow one another. A part
 // is cut short when nothing is left to wait for.
 type DrainPlan struct {
-	// Run is how long streams run on undisturbed.
+	// Run is how long streams run on undisturbed, and calls wait for sandboxes that
+	// are starting.
 	Run time.Duration
 	// Spread is the time after that over which the streams that are left are
 	// ended, evenly, so that their clients do not all return in one instant.
@@ -48,6 +49,7 @@ func (g *Gateway) Drain(ctx context.Context, plan DrainPlan) error {
 	if g.calls.wait(ctx, plan.Run) {
 		return nil
 	}
+	g.ready.drain()
 	if g.endSpread(ctx, plan.Spread) {
 		return nil
 	}
@@ -93,7 +95,7 @@ type calls struct {
 	over chan struct{}
 
 	mu      sync.Mutex
-	others  map[*context.CancelCauseFunc]struct{} // calls that are no streams
+	others  map[*running]struct{} // calls that are no streams
 	givenUp bool
 }
 
@@ -134,21 +136,29 @@ func (c *calls) wait(ctx context.Context, d time.Duration) bool {
 
 // add registers a call that is no stream. The function that it returns takes it
 // out.
-func (c *calls) add(cancel context.CancelCauseFunc) (remove func()) {
+func (c *calls) add(r *running) (remove func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.givenUp {
-		cancel(ended{cause.Deadline})
+		r.cancel(ended{cause.Deadline})
 	}
 	if c.others == nil {
-		c.others = map[*context.CancelCauseFunc]struct{}{}
+		c.others = map[*running]struct{}{}
 	}
-	key := &cancel
-	c.others[key] = struct{}{}
+	c.others[r] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.others, key)
+		delete(c.others, r)
+	}
+}
+
+// each does something with every call that is no stream, in no order.
+func (c *calls) each(do func(*running)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for r := range c.others {
+		do(r)
 	}
 }
 
@@ -158,8 +168,8 @@ func (c *calls) giveUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.givenUp = true
-	for cancel := range c.others {
-		(*cancel)(ended{cause.Deadline})
+	for r := range c.others {
+		r.cancel(ended{cause.Deadline})
 	}
 }
 

@@ -171,7 +171,8 @@ func bufferedBody(out *http.Request, b []byte) {
 // sends it may close it as often as it likes; only finish ends it.
 type streamedBody struct {
 	body io.ReadCloser
-	left int64 // still to come, negative when unknown; only Read uses it
+	dog  *watchdog // hears of what the client sends
+	left int64     // still to come, negative when unknown; only Read uses it
 	// interrupt, if not nil, ends a Read that waits when who sends the body closes
 	// it: HTTP/2's client says only then that it has lost the answer. A body of
 	// which nothing was read may be sent again and is left alone.
@@ -187,6 +188,7 @@ func (s *streamedBody) Read(p []byte) (int, error) {
 	s.begun.Store(true)
 	n, err := s.body.Read(p)
 	s.left -= int64(n)
+	s.dog.pass(n)
 	switch {
 	case err == io.EOF, s.left == 0:
 		s.whole.Store(true)

@@ -3,6 +3,7 @@ package handlers
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"io"
 	"net/http"
 	"strings"
@@ -184,6 +185,9 @@ func (c *dataCall) checkClaim(e upstreamError, messages int64) cause.Failure {
 		// The record of a dying sandbox outlives its container by a moment.
 		now = c.g.looks.why(c.r.Context(), c.route)
 	}
+	if now == cause.OK && refused {
+		now = c.startsStill()
+	}
 	switch {
 	case now == cause.SandboxGone, now == cause.SandboxExpired, now == cause.SandboxFailed, now == cause.SandboxPaused, now == cause.ClientGone:
 		return cause.Failure{Cause: now}
@@ -193,6 +197,20 @@ func (c *dataCall) checkClaim(e upstreamError, messages int64) cause.Failure {
 		return cause.Failure{Cause: cause.RegistryUnavailable}
 	default:
 		return cause.Failure{Cause: cause.UpstreamUnavailable, Message: keep(cause.UpstreamUnavailable, c.target.SandboxID, e.Message)}
+	}
+}
+
+// startsStill tells a sandbox that does not run yet. Registry control cannot: ROCK's E2B
+// API shows it as running.
+func (c *dataCall) startsStill() cause.Cause {
+	switch s, err := c.g.statusOf(c.r.Context(), c.cluster, c.target.SandboxID); {
+	case err != nil || !s.pending:
+		return cause.OK
+	case s.failed:
+		c.out.Err = errors.New(s.problem)
+		return cause.SandboxFailed
+	default:
+		return cause.SandboxStarting
 	}
 }
 

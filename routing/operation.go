@@ -16,7 +16,7 @@ const (
 	NoPlane Plane = iota
 	// ControlPlane creates, describes, lists and ends sandboxes.
 	ControlPlane
-	// DataPlane talks to envd inside one sandbox.
+	// DataPlane talks to envd inside one sandbox, or to an app beside it.
 	DataPlane
 )
 
@@ -60,6 +60,10 @@ type Operation struct {
 	// ValidSandboxID does that.
 	SandboxID string
 }
+
+// App is what every request to a port of a sandbox other than envd's is: whatever
+// its method and its path, they are the app's that listens there.
+var App = Operation{Plane: DataPlane, Name: "app"}
 
 // reservedEnvdPaths are envd's own management routes. E2B's proxy never lets
 // them through and neither do we (contract of E2B's infrastructure, internal
@@ -200,13 +204,11 @@ var actions = map[string]struct {
 func classifySandboxes(op Operation, method, version, tail string) Operation {
 	id, action, _ := strings.Cut(tail, "/")
 	switch {
+	case tail == "" && method == http.MethodGet && version != "v3":
+		// It is the proxy role that has lists.
+		op.Name, op.Role = "Sandbox.list", ProxyRole
 	case tail == "" && method == http.MethodGet:
-		op.Name = "Sandbox.list"
-		if version == "v2" {
-			// The SDK sends its list to the API URL, but ROCK's proxy role
-			// is the one that serves it.
-			op.Role = ProxyRole
-		}
+		op.Name = "this sandbox call"
 	case tail == "":
 		op.Name = "Sandbox.create"
 		op.Create = method == http.MethodPost && version != "v3"

@@ -17,6 +17,8 @@ const (
 // rock it is the only port the proxy role can reach.
 const EnvdPort = 49983
 
+const envdPortText = "49983"
+
 // Target is the sandbox and the port that a data-plane request asks for.
 type Target struct {
 	SandboxID string
@@ -33,6 +35,42 @@ var (
 	ErrInvalidSandboxID   = errors.New("invalid sandbox id: 1 to 253 of the characters A-Z a-z 0-9 - _ . are allowed, the first a letter or a digit")
 	ErrInvalidSandboxPort = errors.New("invalid sandbox port: a decimal number from 1 to 65535 without sign, space or leading zero is allowed")
 )
+
+// TargetOf is the sandbox and the port that a request asks for by its host, which
+// was read before, and its headers. On a preview host the headers may be missing:
+// browsers send none. The SDKs send both, and must mean the same.
+func TargetOf(host Host, h http.Header) (Target, error) {
+	if host.Kind != PreviewHost {
+		return ParseTarget(h)
+	}
+	target := host.Target
+	ids, ports := h[HeaderSandboxID], h[HeaderSandboxPort]
+	if len(ids) > 1 || len(ports) > 1 {
+		return Target{}, ErrOtherTarget
+	}
+	if len(ids) == 1 {
+		if !ValidSandboxID(ids[0]) || !strings.EqualFold(ids[0], target.SandboxID) {
+			return Target{}, ErrOtherTarget
+		}
+		target.SandboxID = ids[0]
+	}
+	if len(ports) == 1 {
+		if port, ok := ParsePort(ports[0]); !ok || port != target.Port {
+			return Target{}, ErrOtherTarget
+		}
+	}
+	return target, nil
+}
+
+// AsksForApp reports headers that name, as they must be, a port of a sandbox that
+// is not envd's. A path does not decide whom such a request is for.
+func AsksForApp(h http.Header) bool {
+	if ports := h[HeaderSandboxPort]; len(ports) != 1 || ports[0] == envdPortText {
+		return false
+	}
+	_, err := ParseTarget(h)
+	return err == nil
+}
 
 // ParseTarget reads the routing headers. Both are required, once each: a value
 // that could be read in two ways is refused, because the next hop might read

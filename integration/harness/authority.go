@@ -15,8 +15,14 @@ import (
 	"time"
 )
 
+// Domain is a name whose hosts, and the hosts one label below it, lead to
+// loopback on every machine that has libnss-myhostname (RFC 6761 section 6.3).
+// The certificate of a gateway is for all of them.
+const Domain = "sandbox.localhost"
+
 // authority is a certificate authority of one test with one server
-// certificate: for 127.0.0.1, ::1, localhost and names below sandbox.test.
+// certificate: for 127.0.0.1, ::1, localhost, [Domain] and sandbox.test, and for
+// names below these two.
 type authority struct {
 	file      string // the authority's certificate, PEM
 	cert, key string // the server's, PEM
@@ -31,7 +37,7 @@ func newAuthority(t testing.TB) *authority {
 	caDER := sign(t, caTemplate, caTemplate, caKey, caKey)
 
 	leafKey, leaf := newKey(t), certificate("gateway")
-	leaf.DNSNames = []string{"localhost", "sandbox.test", "*.sandbox.test"}
+	leaf.DNSNames = []string{"localhost", "sandbox.test", "*.sandbox.test", Domain, "*." + Domain}
 	leaf.IPAddresses = []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}
 	leaf.KeyUsage = x509.KeyUsageDigitalSignature
 	leaf.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}

@@ -62,7 +62,7 @@ func Binary(t testing.TB, caddyfile string, transport ...Transport) *Process {
 func (p *Process) write(caddyfile string) (file string) {
 	p.t.Helper()
 	source := filepath.Join(p.setting.dir, "Caddyfile")
-	if err := os.WriteFile(source, []byte(caddyfile), 0o600); err != nil {
+	if err := os.WriteFile(source, []byte(p.setting.fill(p.t, caddyfile)), 0o600); err != nil {
 		p.t.Fatal(err)
 	}
 	adapted, err := p.command("adapt", "--config", source)

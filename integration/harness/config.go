@@ -3,8 +3,10 @@ package harness
 import (
 	"encoding/json"
 	"maps"
+	"net"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 )
 
@@ -18,6 +20,30 @@ type setting struct {
 	dir       string     // for all files
 	admin     string     // Caddy's address of the admin endpoint, "" for none
 	addresses map[string]string
+	first     string // the address of the first listener, once it is chosen
+}
+
+// Port stands in a Caddyfile for the port of its first listener, where the
+// gateway itself must know what clients dial.
+const Port = "<port>"
+
+// fill puts the port into a Caddyfile.
+func (s *setting) fill(t testing.TB, caddyfile string) string {
+	t.Helper()
+	if !strings.Contains(caddyfile, Port) {
+		return caddyfile
+	}
+	if s.first == "" {
+		s.first = freeAddress(t)
+	}
+	_, port, _ := net.SplitHostPort(s.first)
+	return strings.ReplaceAll(caddyfile, Port, port)
+}
+
+// forget lets every listener have another address.
+func (s *setting) forget() {
+	clear(s.addresses)
+	s.first = ""
 }
 
 func newSetting(t testing.TB, transport []Transport) *setting {
@@ -79,7 +105,11 @@ func (s *setting) place(t testing.TB, server object, e *Endpoint) {
 		t.Fatalf("a site of a test has one listener, not %v", listen)
 	}
 	listener := listen[0].(string)
-	if s.addresses[listener] == "" {
+	switch {
+	case s.addresses[listener] != "":
+	case e.URL == "" && s.first != "":
+		s.addresses[listener] = s.first
+	default:
 		s.addresses[listener] = freeAddress(t)
 	}
 	server["listen"] = []string{s.addresses[listener]}

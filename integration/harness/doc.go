@@ -6,7 +6,9 @@
 // transport (cleartext, TLS with HTTP/1.1, TLS with HTTP/2) is the test's,
 // certificates come from an authority that was made for the test (what the
 // Caddyfile says about client certificates stays), the admin
-// endpoint and all files stay in a temporary directory.
+// endpoint and all files stay in a temporary directory. A Caddyfile that says
+// "domain "+[Domain]+":"+[Port] makes a gateway whose sandboxes have hosts that
+// every client on this machine can dial.
 //
 // It knows Caddy and nothing of E2B. Caddy's config is global to a process, so
 // gateways inside a process run one after the other; Start says so when a test

@@ -104,6 +104,18 @@ b.sandbox.test:8082 {
 	}
 }
 
+func TestTheCaddyfileKnowsThePortAndTheDomainLeadsThere(t *testing.T) {
+	for _, transport := range []Transport{TLS1, TLS2} {
+		t.Run(string(transport), func(t *testing.T) {
+			g := Start(t, fmt.Sprintf(site, Domain+":"+Port), transport)
+			host := "49983-x." + Domain + g.URL[strings.LastIndex(g.URL, ":"):]
+			if got, want := get(t, g.Client(), "https://"+host), protocolOf[transport]+" "+strings.TrimPrefix(host, "49983-x."); got != want {
+				t.Errorf("got %q, want %q", got, want)
+			}
+		})
+	}
+}
+
 func TestAReloadKeepsTheAddressAndARefusedOneTheConfig(t *testing.T) {
 	g := Start(t, fmt.Sprintf(site, "first"))
 	url, c := g.URL, g.Client()

@@ -45,7 +45,7 @@ func Start(t testing.TB, caddyfile string, transport ...Transport) *Gateway {
 		if attempt == 5 || !errors.Is(err, syscall.EADDRINUSE) && !strings.Contains(err.Error(), "address already in use") {
 			t.Fatalf("starting the gateway: %v", err)
 		}
-		clear(g.setting.addresses)
+		g.setting.forget()
 	}
 }
 
@@ -66,7 +66,7 @@ func (g *Gateway) TryReload(caddyfile string) error {
 
 func (g *Gateway) load(caddyfile string) error {
 	g.t.Helper()
-	adapted, err := Adapt(caddyfile)
+	adapted, err := Adapt(g.setting.fill(g.t, caddyfile))
 	if err != nil {
 		return err
 	}

@@ -3,12 +3,10 @@ package rock
 import (
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"time"
 )
 
@@ -34,6 +32,8 @@ func (c *Cluster) Admin() http.Handler {
 		{"POST", "/sandboxes/{id}/timeout", c.setTimeout},
 		{"GET", native + "/get_status", c.getStatus},
 		{"POST", native + "/stop", c.nativeStop},
+		{"POST", native + "/restart", c.nativeRestart},
+		{"POST", native + "/sandboxes/{id}/restart", c.restartSandbox},
 	}
 	if c.opt.Pause {
 		rs = append(rs, route{"POST", "/sandboxes/{id}/pause", c.pauseSandbox})
@@ -93,9 +93,10 @@ func (c *Cluster) createSandbox(w http.ResponseWriter, r *http.Request, _ string
 func (c *Cluster) admit(req createRequest, h http.Header) (*Sandbox, time.Duration, error) {
 	s := &Sandbox{
 		ID: req.metadata[containerName], Template: req.templateID, Image: req.templateID, Metadata: req.metadata, Env: req.env,
-		CPUs: 2, MemoryMB: 8192, DiskMB: 50 * 1024, cluster: c, dead: make(chan struct{}), state: Pending,
-		held: map[int]heldPort{}, servers: map[int]string{},
+		CPUs: 2, MemoryMB: 8192, DiskMB: 50 * 1024, cluster: c, state: Pending,
+		asked: make(chan struct{}, 1), held: map[int]heldPort{}, servers: map[int]string{},
 	}
+	s.present = newContainer(s)
 	wait := 85 * time.Second
 	if t, ok := c.opt.Templates[req.templateID]; ok {
 		s.Image, s.CPUs, s.MemoryMB, s.DiskMB = t.Image, t.CPUs, t.MemoryMB, t.DiskMB
@@ -200,6 +201,7 @@ var errNoE2BState = errors.New("state has no E2B counterpart")
 
 // detail maps the record to E2B's view; an incomplete record is an error, never a partial answer.
 func (s *Sandbox) detail() (info, error) {
+	s.Expires() // the record's word counts
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := info{
@@ -214,7 +216,7 @@ func (s *Sandbox) detail() (info, error) {
 	default:
 		return info{}, errNoE2BState
 	}
-	if s.hostIP == "" || s.cluster.opt.Backend == OpenSandbox {
+	if s.hostIP == "" || s.cluster.opt.Backend == OpenSandbox || s.spoiled&SpoilE2B != 0 {
 		return info{}, fmt.Errorf("sandbox %s has no valid ip", s.ID)
 	}
 	if s.started.IsZero() {
@@ -276,53 +278,4 @@ func (c *Cluster) pauseSandbox(w http.ResponseWriter, _ *http.Request, id string
 		return
 	}
 	writeJSON(w, http.StatusOK, map[string]bool{"forced": false})
-}
-
-// succeeded is the envelope of ROCK's own routes.
-func succeeded(w http.ResponseWriter, result any) {
-	writeJSON(w, http.StatusOK, map[string]any{"status": "Success", "message": "", "error": nil, "result": result})
-}
-
-func failed(w http.ResponseWriter, message, cause string) {
-	a := Failed(message, cause)
-	w.Header().Set("Content-Type", "application/json")
-	w.WriteHeader(a.Status)
-	_, _ = w.Write([]byte(a.Body))
-}
-
-// getStatus refreshes the timeout, as ROCK's does.
-func (c *Cluster) getStatus(w http.ResponseWriter, r *http.Request, _ string) {
-	id := r.URL.Query().Get("sandbox_id")
-	s := c.Sandbox(id)
-	if s == nil || (s.State() != Running && s.State() != Pending) {
-		failed(w, "get status failed", "sandbox "+id+" not found")
-		return
-	}
-	s.touch()
-	s.mu.Lock()
-	result := s.document()
-	s.mu.Unlock()
-	result["is_alive"] = result["state"] == Running
-	delete(result, "rock_authorization_encrypted")
-	succeeded(w, result)
-}
-
-func (c *Cluster) nativeStop(w http.ResponseWriter, r *http.Request, _ string) {
-	var req struct {
-		SandboxID string `json:"sandbox_id"`
-	}
-	if err := json.NewDecoder(io.LimitReader(r.Body, maxBody)).Decode(&req); err != nil {
-		failed(w, "Request parameter validation failed", err.Error())
-		return
-	}
-	s := c.Sandbox(req.SandboxID)
-	if s == nil {
-		failed(w, "stop sandbox failed", "sandbox "+strings.TrimSpace(req.SandboxID)+" not found")
-		return
-	}
-	if err := s.Stop(Stopped); err != nil {
-		failed(w, "stop sandbox failed", err.Error())
-		return
-	}
-	succeeded(w, req.SandboxID+" stopped")
 }

@@ -306,7 +306,7 @@ func TestNativeRoutesAnswer200EvenWhenTheyFail(t *testing.T) {
 			t.Fatalf("got %+v", ok)
 		}
 		g.do("GET", srv.URL()+native+"/get_status?sandbox_id=no", "").want(t, 200,
-			`{"error":"sandbox no not found","message":"get status failed","result":null,"status":"Failed"}`)
+			`{"error":"Sandbox no not found","message":"get status failed","result":{"code":4000,"exit_code":null,"failure_reason":"Sandbox no not found"},"status":"Failed"}`)
 	}
 	if r := g.do("POST", g.admin.URL()+native+"/stop", `{"sandbox_id":"n"}`); r.status != 200 || s.State() != Stopped {
 		t.Fatalf("got %d %s", r.status, s.State())
@@ -348,4 +348,35 @@ func FuzzCreateModel(f *testing.F) {
 		}
 		_, _ = parseTimeout(b)
 	})
+}
+
+func TestALazyAliveEventWaitsForAStatusQuestion(t *testing.T) {
+	g := newRig(t, Options{LazyAlive: true})
+	created := make(chan int, 1)
+	go func() {
+		created <- g.do("POST", g.admin.URL()+"/sandboxes", `{"templateID":"t","timeout":300,"metadata":{"ap-sandbox-id":"lazy"}}`).status
+	}()
+	deadline := time.NewTimer(10 * time.Second)
+	defer deadline.Stop()
+	poll := time.NewTicker(10 * time.Millisecond)
+	defer poll.Stop()
+	for asked := false; ; {
+		select {
+		case status := <-created:
+			if status != 201 || !asked || g.c.Sandbox("lazy").State() != Running {
+				t.Errorf("%d, asked: %v, %s", status, asked, g.c.Sandbox("lazy").State())
+			}
+			return
+		case <-poll.C:
+			if s := g.c.Sandbox("lazy"); s != nil {
+				if state := s.State(); !asked && state != Pending {
+					t.Fatalf("it is %s before anybody has asked", state)
+				}
+				g.do("GET", g.admin.URL()+native+"/get_status?sandbox_id=lazy", "")
+				asked = true
+			}
+		case <-deadline.C:
+			t.Fatal("it never runs")
+		}
+	}
 }

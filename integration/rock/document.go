@@ -59,11 +59,13 @@ func (s *Sandbox) document() map[string]any {
 	if s.phases != nil {
 		doc["phases"] = s.phases
 	}
-	if s.state == Running {
-		if c.opt.Backend != OpenSandbox {
+	if !s.started.IsZero() { // after a restart these are still of the life before, until the alive event
+		if _, told := doc["port_mapping"]; !told && c.opt.Backend != OpenSandbox {
 			doc["port_mapping"] = stringKeys(s.ports)
 		}
 		doc["start_time"] = stamp(s.started)
+	}
+	if s.state == Running {
 		doc["archive_time"], doc["auto_transition_state"], doc["auto_transition_time"] = nil, nil, nil
 	}
 	if len(s.history) > 0 {

@@ -86,6 +86,7 @@ func (c *Cluster) readFile(w http.ResponseWriter, r *http.Request, _ string) {
 		return
 	}
 	defer func() { _ = f.Close() }()
+	life := s.container()
 	w.Header().Set("Content-Type", "application/octet-stream")
 	w.WriteHeader(http.StatusOK)
 	if http.NewResponseController(w).Flush() != nil { // chunked from here on, even for an empty file
@@ -93,10 +94,8 @@ func (c *Cluster) readFile(w http.ResponseWriter, r *http.Request, _ string) {
 	}
 	buf := make([]byte, 64<<10)
 	for {
-		select {
-		case <-s.dead:
+		if life.over() {
 			panic(http.ErrAbortHandler) // the stream from the rocklet broke
-		default:
 		}
 		n, err := f.Read(buf)
 		if n > 0 {

@@ -14,6 +14,8 @@ func (c *Cluster) Proxy() http.Handler {
 		{"GET", "/", hello},
 		{"GET", "/v2/sandboxes", c.listSandboxes},
 		{"GET", native + "/get_status", c.getStatus},
+		{"GET", native + "/sandboxes", c.listNative},
+		{"POST", native + "/sandboxes/batch", c.batch},
 	}
 	if c.opt.Envd != nil {
 		return c.withEnvd(rs)
@@ -75,16 +77,15 @@ func (c *Cluster) withEnvd(rs router) http.Handler {
 		s, err := c.running(r)
 		switch {
 		case err == nil:
-			select {
-			case <-s.dead:
+			life := s.container()
+			if life.over() {
 				c.lost(w, r)
 				return
-			default:
 			}
 			if r.URL.Path != "/health" {
 				s.touch()
 			}
-			s.handler().ServeHTTP(w, r)
+			life.handler().ServeHTTP(w, r)
 		case r.URL.Path == "/health":
 			c.health(w, r, "")
 		case strings.HasPrefix(r.Header.Get("Content-Type"), "application/connect+json"):

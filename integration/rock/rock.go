@@ -71,12 +71,17 @@ type Options struct {
 	SubmitDelay time.Duration
 	// StartDelay passes between submission and the alive event. Default: 0.
 	StartDelay time.Duration
+	// LazyAlive makes the alive event wait for a get_status, as ROCK's does but for its reconciler. Default: it comes by itself.
+	LazyAlive bool
 	// FailStart, when it returns an error, fails the start after StartDelay: a failed phase on a pending record.
 	FailStart func(*Sandbox) error
 	// EvictDelay passes between the end of the container and the eviction of its records. Default: 0. See Cluster.SetEvictDelay.
 	EvictDelay time.Duration
 	// ScanInterval of the expiry scan. Default: 180s. Negative: no scan but Cluster.Scan.
 	ScanInterval time.Duration
+	// ReconcileInterval is how often the admin role looks at restarted sandboxes by itself; get_status finds them running at once.
+	// Default: 30s. Negative: never.
+	ReconcileInterval time.Duration
 	// MaxCommands running in the proxy role at once. Default: 1024.
 	MaxCommands int
 	// HostIP of the records. Default: 127.0.0.1.
@@ -137,6 +142,9 @@ func New(o Options) (*Cluster, error) {
 	if o.ScanInterval == 0 {
 		o.ScanInterval = 180 * time.Second
 	}
+	if o.ReconcileInterval == 0 {
+		o.ReconcileInterval = 30 * time.Second
+	}
 	if o.MaxCommands == 0 {
 		o.MaxCommands = 1024
 	}
@@ -161,7 +169,11 @@ func New(o Options) (*Cluster, error) {
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if o.ScanInterval > 0 {
 		c.tasks.Add(1)
-		go c.scanEvery(o.ScanInterval)
+		go c.every(o.ScanInterval, c.Scan)
+	}
+	if o.ReconcileInterval > 0 {
+		c.tasks.Add(1)
+		go c.every(o.ReconcileInterval, c.Reconcile)
 	}
 	return c, nil
 }
@@ -221,7 +233,7 @@ func (c *Cluster) Close() error {
 		errs = append(errs, s.Close())
 	}
 	for _, s := range sandboxes {
-		s.endContainer()
+		s.container().end()
 	}
 	c.tasks.Wait()
 	for _, s := range sandboxes {

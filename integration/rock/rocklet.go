@@ -110,15 +110,22 @@ func (ws *webSocket) join(app net.Conn) {
 // (Options.Rocklet) and, when Options.Published has the port, at the port of the host that the record maps it to. The listener ends with the
 // container; Addr is the double's own. The error is that of a container that has ended, or of a port that is taken.
 func (s *Sandbox) Listen(port int) (net.Listener, error) {
+	inner, life, err := s.listenInside(port)
+	if err != nil {
+		return nil, err
+	}
+	life.onStop(func() { _ = inner.Close() })
+	return inner, nil
+}
+
+func (s *Sandbox) listenInside(port int) (*insideListener, *container, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	select {
-	case <-s.dead:
-		return nil, errDead
-	default:
+	if s.present.over() {
+		return nil, nil, errDead
 	}
 	if _, taken := s.servers[port]; taken {
-		return nil, fmt.Errorf("rock: port %d of sandbox %s is in use", port, s.ID)
+		return nil, nil, fmt.Errorf("rock: port %d of sandbox %s is in use", port, s.ID)
 	}
 	address := "127.0.0.1:0"
 	if held, ok := s.held[port]; ok {
@@ -126,16 +133,14 @@ func (s *Sandbox) Listen(port int) (net.Listener, error) {
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {
-		return nil, fmt.Errorf("rock: port %d of sandbox %s: %w", port, s.ID, err)
+		return nil, nil, fmt.Errorf("rock: port %d of sandbox %s: %w", port, s.ID, err)
 	}
 	s.servers[port] = l.Addr().String()
-	inner := &insideListener{Listener: l, leave: func() {
+	return &insideListener{Listener: l, leave: func() {
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.servers, port)
-	}}
-	s.hooks = append(s.hooks, func() { _ = inner.Close() })
-	return inner, nil
+	}}, s.present, nil
 }
 
 // Forwards counts the port-forwards that are open in the sandbox's rocklet.

@@ -3,8 +3,6 @@ package rock
 import (
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"path/filepath"
 	"sync"
 	"sync/atomic"
@@ -40,8 +38,7 @@ type Sandbox struct {
 	cluster *Cluster
 	owner   owner
 	dir     string
-	dead    chan struct{} // closed when the container has ended
-	ended   sync.Once
+	asked   chan struct{} // a get_status has come; holds one
 
 	life sync.Mutex // one transition at a time
 
@@ -56,17 +53,13 @@ type Sandbox struct {
 	started   time.Time
 	minutes   int   // auto_clear_time
 	expire    int64 // expire_time, Unix seconds
-	hooks     []func()
-	box       *run.Box
-	boxErr    error
-	listener  *Server
+	present   *container
+	up        time.Time        // when a restarted container was begun that has come up and waits for its alive event
 	held      map[int]heldPort // Options.Published, by the port inside
 	servers   map[int]string   // address of what listens on a port inside
+	spoiled   Spoiled
 
 	forwards atomic.Int32
-
-	made sync.Once // guards envd
-	envd http.Handler
 }
 
 // owner is what the start headers say (contract 3.6).
@@ -79,98 +72,31 @@ func (s *Sandbox) State() State {
 	return s.state
 }
 
-// Done is closed when the container has ended: killed, expired, crashed. ROCK's records may still say running then.
-func (s *Sandbox) Done() <-chan struct{} { return s.dead }
-
-// OnStop registers f to run once when the container ends, or at once if it has.
-func (s *Sandbox) OnStop(f func()) {
-	s.mu.Lock()
-	select {
-	case <-s.dead:
-		s.mu.Unlock()
-		f()
-	default:
-		s.hooks = append(s.hooks, f)
-		s.mu.Unlock()
-	}
-}
-
-// errDead says that there is no container to run anything in: what a proxy sees as connection refused by the rocklet.
-var errDead = errors.New("rock: the container has ended")
-
-// Box is where the sandbox's commands run and its files are, opened at the first call. errDead after the container's end. It belongs
-// to the Sandbox; do not close it.
-func (s *Sandbox) Box() (*run.Box, error) {
+// container is the sandbox's present life, or its last one.
+func (s *Sandbox) container() *container {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	select {
-	case <-s.dead:
-		return nil, errDead
-	default:
-	}
-	if s.box == nil && s.boxErr == nil {
-		s.box, s.boxErr = run.Open(run.Options{Root: s.dir, Env: s.Env, Isolation: s.cluster.opt.Isolation})
-	}
-	return s.box, s.boxErr
+	return s.present
 }
 
-// Addr is the address of the sandbox's own listener, "" without Options.Listeners and Options.Rocklet.
-func (s *Sandbox) Addr() string {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.listener == nil {
-		return ""
-	}
-	return s.listener.Addr()
-}
+// Done is closed when the present container has ended: killed, expired, crashed. ROCK's records may still say running then.
+func (s *Sandbox) Done() <-chan struct{} { return s.container().dead }
 
-// handler is the sandbox's Envd handler.
-func (s *Sandbox) handler() http.Handler {
-	s.made.Do(func() {
-		h := s.cluster.opt.Envd(s) // calls Box, so s.mu must be free
-		if c, ok := h.(io.Closer); ok {
-			s.OnStop(func() { _ = c.Close() })
-		}
-		s.envd = h
-	})
-	return s.envd
-}
+// OnStop registers f to run once when the present container ends, or at once if it has.
+func (s *Sandbox) OnStop(f func()) { s.container().onStop(f) }
+
+// Box is where the sandbox's commands run and its files are, opened at the first call of each life. It fails after the container's end. It
+// belongs to the Sandbox; do not close it.
+func (s *Sandbox) Box() (*run.Box, error) { return s.container().open() }
+
+// Addr is the address of the sandbox's own listener, "" without Options.Listeners.
+func (s *Sandbox) Addr() string { return s.container().addr() }
 
 // Crash ends the container behind ROCK's back: state and records keep saying running.
-func (s *Sandbox) Crash() { s.endContainer() }
-
-// endContainer kills the commands, resets what hangs on the sandbox's own connections and runs the hooks.
-func (s *Sandbox) endContainer() {
-	s.ended.Do(func() {
-		s.mu.Lock()
-		close(s.dead)
-		hooks, box, listener := s.hooks, s.box, s.listener
-		s.hooks = nil
-		s.mu.Unlock()
-		if s.cluster.opt.Envd != nil {
-			s.cluster.faults.Fire(Match{Sandbox: s.ID, Role: Proxy}, Reset)
-		}
-		if listener != nil {
-			listener.ResetAll()
-			_ = listener.Close()
-		}
-		if box != nil {
-			_ = box.Close()
-		}
-		for _, f := range hooks {
-			f()
-		}
-	})
-}
+func (s *Sandbox) Crash() { s.container().end() }
 
 // removeFiles deletes the root of a sandbox whose container has ended.
 func (s *Sandbox) removeFiles() error {
-	s.mu.Lock()
-	box := s.box
-	s.mu.Unlock()
-	if box == nil {
-		return nil
-	}
 	return run.Remove(s.dir) // may take long; the state can be asked for meanwhile
 }
 
@@ -195,8 +121,9 @@ func (s *Sandbox) Stop(to State) error {
 		return ErrNotRunning
 	}
 	live := from == Running || from == Pending
-	s.endContainer()
+	s.container().end()
 	if live {
+		s.Expires() // the last that is known of it
 		c := s.cluster
 		c.mu.Lock()
 		wait := c.evictDelay
@@ -240,6 +167,14 @@ func (s *Sandbox) start() error {
 			return s.startFailed(err)
 		}
 	}
+	if c.opt.LazyAlive && !s.awaitStatus() {
+		return errors.New("cluster closed")
+	}
+	return s.alive(begun)
+}
+
+// alive is the event that makes a pending sandbox run.
+func (s *Sandbox) alive(begun time.Time) error {
 	s.life.Lock()
 	defer s.life.Unlock()
 	if s.State() != Pending {
@@ -248,7 +183,7 @@ func (s *Sandbox) start() error {
 	if err := s.openPorts(); err != nil {
 		return err
 	}
-	now := c.opt.Now()
+	now := s.cluster.opt.Now()
 	s.move(Running, "alive")
 	s.mu.Lock()
 	s.started = now
@@ -256,9 +191,24 @@ func (s *Sandbox) start() error {
 		"image_pull": {Status: "success", Message: "ok"},
 		"docker_run": {Status: "success", Message: "ok", Started: stamp(begun), Completed: stamp(now)},
 	}
+	s.up = time.Time{}
 	s.mu.Unlock()
 	s.publish()
 	return nil
+}
+
+// awaitStatus waits for a get_status from now on, or for the end of the cluster, which it reports as false.
+func (s *Sandbox) awaitStatus() bool {
+	select {
+	case <-s.asked: // one that came before
+	default:
+	}
+	select {
+	case <-s.asked:
+		return true
+	case <-s.cluster.ctx.Done():
+		return false
+	}
 }
 
 // startFailed leaves what ROCK leaves: a pending record with a failed phase, due at once.
@@ -289,16 +239,15 @@ func (s *Sandbox) openPorts() error {
 		ports = map[int]int{22555: 8000, 22: 22, 8080: 8080}
 	}
 	if c.opt.Envd != nil && (c.opt.Listeners || c.opt.Rocklet) {
-		srv, err := c.serve(Envd, "", s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { s.handler().ServeHTTP(w, r) }))
+		port, err := s.container().listen()
 		if err != nil {
 			return err
 		}
 		s.mu.Lock()
-		s.listener = srv
-		s.servers[49983] = srv.Addr()
+		s.servers[49983] = s.present.addr()
 		s.mu.Unlock()
 		if c.opt.Listeners {
-			ports[49983] = srv.port()
+			ports[49983] = port
 		}
 	}
 	if err := s.openDoors(ports); err != nil {

@@ -208,7 +208,8 @@ type outcome struct {
 // execute runs the command to its end as the rocklet does: until its outputs are closed, or until the deadline kills its group.
 func (s *Sandbox) execute(req startRequest) outcome {
 	gone := outcome{err: &rpcError{codeUnavailable, unreachableCommands}}
-	box, err := s.Box()
+	life := s.container()
+	box, err := life.open()
 	if errors.Is(err, errDead) {
 		return gone
 	}
@@ -250,7 +251,7 @@ func (s *Sandbox) execute(req startRequest) outcome {
 	case <-ended:
 	case <-deadline.C:
 		cut = &rpcError{codeDeadlineExceeded, "command timed out"}
-	case <-s.dead:
+	case <-life.dead:
 		cut = gone.err
 	}
 	if cut != nil {
@@ -259,12 +260,8 @@ func (s *Sandbox) execute(req startRequest) outcome {
 		p.Close() // a child that left the group may hold the pipes
 		<-ended
 	}
-	select {
-	case <-s.dead: // its output is worth nothing: the rocklet that would report it is gone
-		if cut == nil {
-			cut = gone.err
-		}
-	default:
+	if life.over() && cut == nil {
+		cut = gone.err // its output is worth nothing: the rocklet that would report it is gone
 	}
 	if tooMuch[0] || tooMuch[1] {
 		cut = &rpcError{codeInternal, "command output is too large"}

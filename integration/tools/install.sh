@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Brings everything the tests need beyond Go to this checkout: redis-server (from Debian), the pinned Python
-# virtual environments and the pinned npm projects. Everything but redis-server lives under .cache/ of the
-# checkout. Running it again costs a few milliseconds: each part carries a stamp with the digest of its lock.
+# Brings everything the tests need beyond Go to this checkout: from Debian redis-server, a headless Chromium and
+# libnss-myhostname, then the pinned Python virtual environments and the pinned npm projects. What is not from Debian
+# lives under .cache/ of the checkout. Running it again costs a few milliseconds: each part carries a stamp with the
+# digest of its lock.
 #
 # Wants: Debian, Python 3.11 or later with venv, Node 20 or later with npm; root or sudo only where a package is missing.
 set -euo pipefail
@@ -21,12 +22,18 @@ as_root() {
 	if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi
 }
 
+# The SDKs are given a domain below localhost, as RFC 6761 section 6.3 sets it aside. libc sends such names to DNS unless
+# libnss-myhostname answers them first, with ::1 and 127.0.0.1; it needs no daemon.
+resolves_localhost() { getent ahostsv4 49983-x.sandbox.localhost 2>/dev/null | grep -q '^127\.0\.0\.1 '; }
+
 # Debian's redis package starts a service on port 6379 when it is installed. The tests run their own servers on
 # free ports and must not leave one behind, so a policy-rc.d that forbids it is in place for as long as apt runs.
 apt_missing() {
 	local wanted=()
 	command -v redis-server >/dev/null || wanted+=(redis-server)
 	"$python" -c 'import ensurepip, venv' 2>/dev/null || wanted+=(python3-venv)
+	command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || wanted+=(chromium-headless-shell)
+	resolves_localhost || wanted+=(libnss-myhostname)
 	[ ${#wanted[@]} -gt 0 ] || return 0
 	say "apt-get install ${wanted[*]}"
 	local policy=/usr/sbin/policy-rc.d made=
@@ -40,6 +47,13 @@ apt_missing() {
 		apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null; } || status=$?
 	[ -z "$made" ] || as_root rm -f "$policy"
 	return "$status"
+}
+
+# Without it every test that gives an SDK a domain would fail with "name or service not known", far from the cause.
+check_localhost() {
+	resolves_localhost && return
+	say "names below localhost do not resolve: libnss-myhostname is missing, or 'hosts:' in /etc/nsswitch.conf does not name myhostname before dns"
+	return 1
 }
 
 digest() { cat "$@" | sha256sum | cut -d' ' -f1; }
@@ -78,6 +92,7 @@ if ! command -v npm >/dev/null || [ "$(node -p 'process.versions.node.split(".")
 	exit 1
 fi
 apt_missing
+check_localhost
 
 pids=()
 python_env py-e2b-2.34.0 integration/sdk/py/e2b-2.34.0.txt & pids+=($!)

@@ -109,12 +109,46 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
+func TestTheAdminRolesAnswerTellsWhetherASandboxIsPrivate(t *testing.T) {
+	for metadata, private := range map[string]bool{
+		`{"e2b-gateway/traffic":"private"}`: true, `{"e2b-gateway/traffic":""}`: true, `{"e2b-gateway/Traffic":"private"}`: false, `{}`: false, `null`: false,
+	} {
+		route, err := New(answer(200, `{"sandboxID":"sbx-1","state":"running","metadata":`+metadata+`}`)).Lookup(t.Context(), "sbx-1")
+		if err != nil || route.Private != private {
+			t.Errorf("%s: %+v, %v", metadata, route, err)
+		}
+	}
+}
+
 func TestTheAdminRolesAnswerTellsTheOwner(t *testing.T) {
 	want := routing.Owner{Subject: "alice", Key: [32]byte{1}}
 	for note, owner := range map[string]routing.Owner{want.Metadata(): want, "alice": {}, "": {}} {
 		route, err := New(answer(200, `{"sandboxID":"sbx-1","state":"running","metadata":{"e2b-gateway/owner":"`+note+`"}}`)).Lookup(t.Context(), "sbx-1")
 		if err != nil || route.Owner != owner {
 			t.Errorf("%q: %+v, %v", note, route, err)
+		}
+	}
+}
+
+func TestASandboxIsExtendedByAskingForItsStatus(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status int
+		body   string
+		want   error
+	}{
+		"done":    {200, `{"status":"Success","result":{"state":"running"}}`, nil},
+		"unknown": {200, `{"status":"Failed","error":"sandbox sbx-1 not found","result":{"code":4000}}`, routing.ErrGone},
+		"failed":  {200, `{"status":"Failed","error":"x","result":null}`, routing.ErrUnavailable},
+		"broken":  {500, `Traceback`, routing.ErrUnavailable},
+		"no JSON": {200, `<html>`, routing.ErrUnavailable},
+	} {
+		asked := ""
+		r := New(func(_ context.Context, path string) (*http.Response, error) {
+			asked = path
+			return &http.Response{StatusCode: tc.status, Body: io.NopCloser(strings.NewReader(tc.body))}, nil
+		})
+		if err := r.Extend(t.Context(), &routing.Route{SandboxID: "sbx-1"}); !errors.Is(err, tc.want) || asked != "/apis/envs/sandbox/v1/get_status?sandbox_id=sbx-1" {
+			t.Errorf("%s: %v after %s", name, err, asked)
 		}
 	}
 }

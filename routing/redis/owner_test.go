@@ -41,3 +41,20 @@ func TestARecordTellsItsOwner(t *testing.T) {
 		t.Errorf("without a key: %+v, %v", r, err)
 	}
 }
+
+func TestARecordTellsWhetherTheSandboxIsPrivate(t *testing.T) {
+	for fields, private := range map[string]bool{
+		`"metadata":{"e2b-gateway/traffic":"private"}`:       true,
+		`"metadata":{"e2b-gateway/traffic":null,"a":"b"}`:    true, // the note is there
+		`"metadata":{"e2b-gateway/traffics":"private"}`:      false,
+		`"metadata":{"a":{"e2b-gateway/traffic":"private"}}`: false,
+		`"e2b-gateway/traffic":"private"`:                    false,
+		`"metadata":"e2b-gateway/traffic"`:                   false,
+		`"metadata":null`:                                    false,
+	} {
+		r, err := parseRecord("a", []byte(`{"state":"running",`+fields+`}`), rockFields, nil)
+		if err != nil || r.Private != private {
+			t.Errorf("%s: %+v, %v", fields, r, err)
+		}
+	}
+}

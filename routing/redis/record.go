@@ -28,7 +28,11 @@ func parseRecord(sandboxID string, record []byte, names Fields, keyOf func(strin
 	if err != nil {
 		return nil, err
 	}
-	r := &routing.Route{SandboxID: sandboxID, State: state, Owner: ownerOf(fields, keyOf)}
+	var metadata map[string]json.RawMessage
+	_ = json.Unmarshal(fields[fieldMetadata], &metadata) // what cannot be read holds no notes
+	r := &routing.Route{SandboxID: sandboxID, State: state, Owner: ownerOf(fields, metadata, keyOf)}
+	// Whatever the note says: it is there for one reason only.
+	_, r.Private = metadata[routing.MetadataTraffic]
 	var problems []string
 	note := func(problem string) {
 		if problem != "" {
@@ -36,6 +40,12 @@ func parseRecord(sandboxID string, record []byte, names Fields, keyOf func(strin
 		}
 	}
 
+	if state == routing.StateStarting {
+		if why, failed := routing.FailedPhase(fields[fieldPhases]); failed {
+			r.State = routing.StateFailed
+			note(why)
+		}
+	}
 	host, problem := hostOf(fields[names.HostIP])
 	r.Host = host
 	note(problem)
@@ -52,20 +62,18 @@ func parseRecord(sandboxID string, record []byte, names Fields, keyOf func(strin
 	return r, nil
 }
 
-// Where ROCK keeps what tells the owner (rock/actions/sandbox/sandbox_info.py).
+// Where ROCK keeps the rest (rock/actions/sandbox/sandbox_info.py).
 const (
+	fieldPhases        = "phases"
 	fieldMetadata      = "metadata"
 	fieldAuthorization = "rock_authorization_encrypted"
 )
 
 // ownerOf is whose sandbox it is: what the gateway noted, else what ROCK did.
-func ownerOf(fields map[string]json.RawMessage, keyOf func(string) ([32]byte, bool)) routing.Owner {
-	var metadata map[string]json.RawMessage
-	if json.Unmarshal(fields[fieldMetadata], &metadata) == nil {
-		if noted, ok := stringOf(metadata[routing.MetadataOwner]); ok {
-			if owner := routing.ParseOwner(noted); owner != (routing.Owner{}) {
-				return owner
-			}
+func ownerOf(fields, metadata map[string]json.RawMessage, keyOf func(string) ([32]byte, bool)) routing.Owner {
+	if noted, ok := stringOf(metadata[routing.MetadataOwner]); ok {
+		if owner := routing.ParseOwner(noted); owner != (routing.Owner{}) {
+			return owner
 		}
 	}
 	sealed, ok := stringOf(fields[fieldAuthorization])

@@ -91,6 +91,20 @@ func TestRecordStates(t *testing.T) {
 	}
 }
 
+func TestAPendingRecordWithAFailedPhaseHasFailed(t *testing.T) {
+	const failed = `"phases":{"image_pull":{"status":"failed","message":"no such image"}}}`
+	if r, err := parse(t, `{"state":"pending",`+failed); err != nil || r.State != routing.StateFailed || r.Problem != "image_pull: failed: no such image" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	// What runs has been started all the same, say by a second try.
+	if r, err := parse(t, `{"state":"running",`+failed); err != nil || r.State != routing.StateRunning || r.Problem != "" {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if r, err := parse(t, `{"state":"pending","phases":{"image_pull":{"status":"running"}}}`); err != nil || r.State != routing.StateStarting {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 // Field reports F08, E09 and M13.
 func TestRecordAddress(t *testing.T) {
 	for field, want := range map[string]struct{ addr, problem string }{

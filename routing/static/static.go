@@ -30,6 +30,9 @@ type Sandbox struct {
 	// Owner is the subject of the API keys whose sandbox it is: 1 to 128 of
 	// A-Z a-z 0-9 . _ @ + -. Default: nobody's known.
 	Owner string `json:"owner,omitempty"`
+	// Private wants a token asked for on every port, also where the traffic of
+	// sandboxes is public. Default: false.
+	Private bool `json:"private,omitempty"`
 }
 
 // Registry is the table. It is a routing.Registry and never changes.
@@ -72,7 +75,7 @@ func (r *Registry) Lookup(_ context.Context, sandboxID string) (*routing.Route, 
 }
 
 func (s Sandbox) route(id string) (*routing.Route, error) {
-	r := &routing.Route{SandboxID: id, Lifecycle: s.Lifecycle, Owner: routing.Owner{Subject: s.Owner}}
+	r := &routing.Route{SandboxID: id, Lifecycle: s.Lifecycle, Owner: routing.Owner{Subject: s.Owner}, Private: s.Private}
 	switch s.State {
 	case "starting":
 		r.State = routing.StateStarting

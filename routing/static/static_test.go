@@ -103,6 +103,18 @@ func TestNewNamesWhatIsWrong(t *testing.T) {
 	}
 }
 
+func TestWhatIsPrivateIsSaidInTheTable(t *testing.T) {
+	r, err := static.New(map[string]static.Sandbox{"a": {Private: true}, "b": {}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for id, private := range map[string]bool{"a": true, "b": false} {
+		if route, err := r.Lookup(t.Context(), id); err != nil || route.Private != private {
+			t.Errorf("%s: %+v, %v", id, route, err)
+		}
+	}
+}
+
 func TestAnOwnerIsTheOneInTheTable(t *testing.T) {
 	r, err := static.New(map[string]static.Sandbox{"a": {Owner: "alice"}, "b": {}})
 	if err != nil {
