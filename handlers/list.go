@@ -91,7 +91,7 @@ func (g *Gateway) serveList(w http.ResponseWriter, r *http.Request, who *caller,
 
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
 	defer cancel()
-	defer g.calls.add(func(error) { cancel() })()
+	defer g.calls.add(&running{cancel: func(error) { cancel() }})()
 	items, at, err := l.gather(ctx, clusters)
 	if err != nil {
 		out.Cluster, out.Err = at.Name, err
