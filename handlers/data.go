@@ -225,7 +225,7 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		// The answer may begin while the body is still coming; over HTTP/1.1
 		// net/http must be told so, or it eats the body.
 		_ = c.control.EnableFullDuplex()
-		c.body = &streamedBody{body: c.r.Body, left: n}
+		c.body = &streamedBody{body: c.r.Body, left: n, dog: c.dog}
 		req.Body = c.body
 		req.ContentLength = n
 		stop := done
@@ -251,7 +251,11 @@ func (c *dataCall) bound() (done func()) {
 	if c.proto.Framed() {
 		c.register()
 	} else {
-		c.forget = c.g.calls.add(cancel)
+		call := &running{c.route, cancel, c.dog}
+		if c.out.Operation.Name == healthCall {
+			call.dog = nil // to ask is not to use
+		}
+		c.forget = c.g.calls.add(call)
 	}
 	if d, ok := clientDeadline(c.r.Header); ok && !c.toApp() {
 		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
@@ -269,7 +273,7 @@ func (c *dataCall) register() {
 	if c.forget != nil {
 		c.forget()
 	}
-	c.forget = c.g.streams.add(&running{c.route, c.cancel})
+	c.forget = c.g.streams.add(&running{c.route, c.cancel, c.dog})
 }
 
 // registerAgain notes another route of a call that is a stream.
