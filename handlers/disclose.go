@@ -12,18 +12,23 @@ import (
 	"github.com/caddy-e2b/gateway/routing"
 )
 
-// maxDisclosed is the longest answer of the control plane, in bytes, where
-// access is on: it is held whole, to take out what its reader must not see. A
-// list of 10,000 sandboxes is about 5 MB.
+// maxDisclosed is the longest answer of the control plane, in bytes, that is held
+// whole to take out what its reader must not see: every one where access is on,
+// else those that show sandboxes. A list of 10,000 sandboxes is about 5 MB.
 const maxDisclosed = 16 << 20
 
-// discloser turns an answer of ROCK's into one for the caller: with the tokens
-// that are good here, without the gateway's note of the owner, and in a list
-// without everybody else's sandboxes.
+// shows reports a call whose answer shows sandboxes, and so what the gateway has
+// noted with them.
+func shows(op routing.Operation) bool { return handsOut[op.Name] || op.Name == listCall }
+
+// discloser turns an answer of ROCK's into one for the caller: with the tokens and
+// the domain that are good here, without the gateway's notes, and in a list without
+// everybody else's sandboxes.
 type discloser struct {
-	g   *Gateway
-	who *caller
-	op  routing.Operation
+	g      *Gateway
+	who    *caller // nil: access is off
+	op     routing.Operation
+	domain string // of the sandbox's hosts, for this caller, or ""
 }
 
 // disclose returns the body for the caller. Nil: it cannot be understood, and so
@@ -38,15 +43,41 @@ func (d discloser) disclose(ctx context.Context, body []byte) []byte {
 	}
 	switch {
 	case reachOf(d.op) != reachMany:
-		if !d.node(answer, d.who.subject, 0) {
+		if !d.node(answer, d.who.about(), 0) {
 			return nil
+		}
+		if answer.IsObject() && handsOut[d.op.Name] {
+			d.reachable(answer)
 		}
 	case answer.IsObject():
 		return nil
+	case d.who == nil:
+		if !d.node(answer, "", 0) {
+			return nil
+		}
 	default:
 		d.list(ctx, answer)
 	}
 	return answer.Bytes()
+}
+
+// reachable tells where the sandbox has hosts. ROCK's own domain would lead around
+// the gateway.
+func (d discloser) reachable(n *splice.Node) {
+	given := false
+	for i := range n.Len() {
+		switch {
+		case n.Name(i) != "domain":
+		case d.domain != "":
+			given = true
+			n.Set(i, splice.Quote(d.domain))
+		case string(n.Value(i)) != "null":
+			n.Remove(i)
+		}
+	}
+	if d.domain != "" && !given && n.Find("sandboxID") >= 0 {
+		n.Add("domain", splice.Quote(d.domain))
+	}
 }
 
 // maxDepth is how deep in an answer a sandbox is looked for. E2B's are at most
@@ -59,12 +90,14 @@ func (d discloser) node(n *splice.Node, subject string, depth int) bool {
 	if depth > maxDepth {
 		return false
 	}
+	private := d.who != nil && d.who.private && depth == 0
 	for i := range n.Len() {
 		child, ok := n.Child(i)
 		switch {
 		case !ok:
 		case n.Name(i) == "metadata":
-			d.metadata(child)
+			_, noted := d.metadata(child)
+			private = private || noted
 			n.Set(i, child.Bytes())
 		default:
 			if !d.node(child, subject, depth+1) {
@@ -74,27 +107,28 @@ func (d discloser) node(n *splice.Node, subject string, depth int) bool {
 		}
 	}
 	if n.IsObject() {
-		d.tokens(n, subject)
+		d.tokens(n, subject, private)
 	}
 	return true
 }
 
-// metadata takes out of it what is not the client's, and returns the owner that
-// the gateway has noted there. Only admins see where sandboxes are.
-func (d discloser) metadata(n *splice.Node) (owner routing.Owner) {
+// metadata takes out of it what is not the client's, and returns what the gateway
+// has noted there: the owner, and whether a token is asked for on every port.
+func (d discloser) metadata(n *splice.Node) (owner routing.Owner, private bool) {
 	for i := range n.Len() {
-		switch n.Name(i) {
-		case routing.MetadataOwner:
-			note, _ := n.Text(i)
+		name := n.Name(i)
+		note, _ := n.Text(i)
+		switch {
+		case name == routing.MetadataOwner:
 			owner = routing.ParseOwner(note)
+		case name == routing.MetadataTraffic:
+			private = note == routing.TrafficPrivate
+		}
+		if reserved(name) || name == routing.MetadataAddress && !d.g.opt.ShowAddress {
 			n.Remove(i)
-		case routing.MetadataAddress:
-			if !d.who.admin() {
-				n.Remove(i)
-			}
 		}
 	}
-	return owner
+	return owner, private
 }
 
 // The tokens in a sandbox's description, as E2B calls them.
@@ -105,32 +139,39 @@ var tokenFields = []struct {
 
 // handsOut are the calls that give the caller a sandbox to work with.
 var handsOut = map[string]bool{
-	"Sandbox.create": true, "Sandbox.connect": true, "Sandbox.resume": true, "Sandbox.get_info": true,
+	createCall: true, connectCall: true, resumeCall: true, infoCall: true,
 }
 
 // tokens puts the tokens that are good here in the place of ROCK's, which may be
 // the API key of whoever made the sandbox.
-func (d discloser) tokens(n *splice.Node, subject string) {
+func (d discloser) tokens(n *splice.Node, subject string, private bool) {
+	if d.who == nil {
+		return // they are the clients' own keys
+	}
 	id := ""
 	if i := n.Find("sandboxID"); i >= 0 {
 		id, _ = n.Text(i)
 	}
 	for _, field := range tokenFields {
 		token := d.token(field.kind, id, subject)
+		asked := field.kind == auth.AccessToken || private || !d.who.access.PublicTraffic
+		if !asked {
+			token = ""
+		}
 		given := false
 		for i := range n.Len() {
 			switch {
 			case n.Name(i) != field.name:
+			case token == "" && field.kind == auth.TrafficToken && string(n.Value(i)) == "null":
+				// No token is asked for, or the caller cannot have one.
 			case token == "":
 				n.Remove(i)
-			case field.kind == auth.TrafficToken && string(n.Value(i)) == "null":
-				// The sandbox's other ports are open to everybody.
 			default:
 				given = true
 				n.Set(i, splice.Quote(token))
 			}
 		}
-		if field.kind == auth.AccessToken && !given && token != "" && handsOut[d.op.Name] {
+		if !given && token != "" && handsOut[d.op.Name] && (field.kind == auth.AccessToken || d.op.Name != infoCall) {
 			n.Add(field.name, splice.Quote(token))
 		}
 	}
@@ -185,7 +226,7 @@ func (d discloser) list(ctx context.Context, list *splice.Node) {
 		var owner routing.Owner
 		if at := item.Find("metadata"); at >= 0 {
 			if metadata, ok := item.Child(at); ok {
-				owner = d.metadata(metadata)
+				owner, _ = d.metadata(metadata)
 			}
 		}
 		if owner.Subject != "" {
@@ -235,7 +276,7 @@ func (d discloser) ownerOf(ctx context.Context, id string) (owner string, shown 
 
 // discloseAnswer makes ROCK's answer, all of which is in body, one for the
 // caller.
-func (g *Gateway) discloseAnswer(ctx context.Context, who *caller, op routing.Operation, resp *http.Response, body []byte) ([]byte, cause.Failure) {
+func (g *Gateway) discloseAnswer(ctx context.Context, r *http.Request, who *caller, op routing.Operation, resp *http.Response, body []byte) ([]byte, cause.Failure) {
 	if resp.StatusCode >= 300 {
 		// It may show what was sent, and with it the note.
 		if bytes.Contains(body, []byte(reservedMetadata)) {
@@ -243,11 +284,29 @@ func (g *Gateway) discloseAnswer(ctx context.Context, who *caller, op routing.Op
 		}
 		return body, cause.Failure{}
 	}
-	if body = (discloser{g, who, op}).disclose(ctx, body); body == nil {
+	if op.Name == infoCall && !inLife(body) {
+		return nil, noSuch(who, op.SandboxID)
+	}
+	if body = (discloser{g, who, op, g.domainFor(r)}).disclose(ctx, body); body == nil {
 		return nil, unknownOutcome(cause.UpstreamInvalid)
 	}
-	if !who.admin() {
+	if who != nil && !who.admin() {
 		delete(resp.Header, "X-Total-Running") // everybody's
 	}
 	return body, cause.Failure{}
+}
+
+// inLife reports a description whose state is one that the SDKs know. Python raises
+// a bare ValueError for any other. Without a state it is no description.
+func inLife(body []byte) bool {
+	sandbox, ok := splice.Parse(body)
+	if !ok || !sandbox.IsObject() {
+		return true // not for this to judge
+	}
+	at := sandbox.Find("state")
+	if at < 0 {
+		return true
+	}
+	state, _ := sandbox.Text(at)
+	return state == "running" || state == "paused"
 }
