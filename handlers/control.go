@@ -54,6 +54,10 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		out.Err = err
 		return refuse(w, r, out, f)
 	}
+	if op.Name == listCall {
+		return g.serveList(w, r, who, out)
+	}
+	var clusters []*routing.Cluster
 	if op.Create {
 		made, born, f, err := g.prepareCreate(r.Context(), who, body)
 		if f.Cause != cause.OK {
@@ -62,13 +66,19 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		}
 		defer born()
 		body = made.body
+		var placed func()
+		if clusters, placed, f, err = g.place(r.Context(), r, who, body); f.Cause != cause.OK {
+			out.Err = err
+			return refuse(w, r, out, f)
+		}
+		defer placed()
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
 	defer cancel()
 	if op.Name == killCall || op.Name == pauseCall {
 		defer g.opt.Deaths.begin(op.SandboxID)()
 	}
-	defer g.calls.add(func(error) { cancel() })()
+	defer g.calls.add(&running{cancel: func(error) { cancel() }})()
 	if serve := g.ownCall(r, op); serve != nil {
 		c := lifeCall{g: g, ctx: ctx, r: r, who: who, op: op, body: body}
 		if answer, ok := serve(&c); ok {
@@ -76,14 +86,17 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		}
 	}
 
+	if !op.Create {
+		clusters = g.candidates(ctx, who, op)
+	}
 	var resp *http.Response
-	for _, cluster := range g.candidates(ctx, who, op) {
+	for _, cluster := range clusters {
 		answer, address, err := g.sendControl(ctx, r, who, cluster, op, body)
 		var dial *upstream.DialError
 		switch {
-		case errors.As(err, &dial) && op.SandboxID != "" && ctx.Err() == nil:
-			out.Err = err
-			continue // another cluster may know the sandbox
+		case errors.As(err, &dial) && (op.SandboxID != "" || op.Create) && ctx.Err() == nil:
+			out.Cluster, out.Err = cluster.Name, err
+			continue // another cluster may know the sandbox, or make it
 		case err != nil:
 			out.Cluster, out.Upstream, out.Err = cluster.Name, address, err
 			return refuse(w, r, out, controlFailure(r.Context(), ctx, err))
@@ -175,7 +188,7 @@ func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *h
 		return refuse(w, r, out, unknownOutcome(cause.UpstreamInvalid))
 	}
 	head, more, err := peek(resp)
-	held := who != nil || shows(out.Operation)
+	held := who != nil || handsOut[out.Operation.Name]
 	if err == nil && more && held && resp.StatusCode < 300 {
 		head, more, err = ahead(resp, maxDisclosed)
 	}
@@ -202,7 +215,7 @@ func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *h
 	}
 	g.learn(out.Operation, resp.StatusCode, head)
 	if held {
-		if head, f = g.discloseAnswer(ctx, r, who, out.Operation, resp, head); f.Cause != cause.OK {
+		if head, f = g.discloseAnswer(r, who, out.Operation, resp, head); f.Cause != cause.OK {
 			return refuse(w, r, out, f)
 		}
 		resp.Body = io.NopCloser(bytes.NewReader(head))

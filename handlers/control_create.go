@@ -122,7 +122,7 @@ func translateCreate(body []byte, rules createRules) (creation, error) {
 const chosenID = "ap-sandbox-id"
 
 // reservedMetadata begins the metadata keys that are the gateway's own.
-const reservedMetadata = "e2b-gateway/"
+const reservedMetadata = routing.MetadataPrefix
 
 // reserved reports a metadata key that is the gateway's own, in letters of either
 // case.

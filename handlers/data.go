@@ -36,20 +36,16 @@ type dataCall struct {
 	out      Outcome
 }
 
-// serveData carries a call to envd, or to what speaks envd's protocol for it.
-func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome) Outcome {
-	target, err := routing.ParseTarget(r.Header)
+// serveData carries a call to envd, to what speaks envd's protocol for it, or to
+// an app on another port.
+func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, host routing.Host, out Outcome) Outcome {
+	target, err := g.targetOf(r, host)
 	if err != nil {
 		out.Err = err
-		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: err.Error()})
+		return refuse(w, r, out, refusalOfTarget(r, out.Operation, err))
 	}
-	out.SandboxID = target.SandboxID
-	shown, f, err := g.opt.Access.examine(r, out.Operation, target)
-	if f.Cause != cause.OK {
-		out.Err = err
-		return refuse(w, r, out, f)
-	}
-	route, source, f, err := g.lookup(r.Context(), shown, target.SandboxID)
+	out.SandboxID, out.Port = target.SandboxID, target.Port
+	shown, route, source, f, err := g.admit(r, out.Operation, target)
 	out.Lookup = source
 	if f.Cause != cause.OK && !g.waits(out.Operation, f.Cause) {
 		if out.Err = err; f.Cause == cause.SandboxFailed {
@@ -60,7 +56,7 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 	c := &dataCall{
 		g: g, r: r,
 		target: target, route: route, cluster: g.clusters[route.Cluster],
-		proto: protocolOf(r, out.Operation), out: out,
+		proto: relayedAs(r, out.Operation), out: out,
 	}
 	c.guard(w)
 	c.out.Cluster = route.Cluster
@@ -159,7 +155,7 @@ func (c *dataCall) serve() {
 			return
 		}
 	}
-	resp, err := c.send(req, hops)
+	resp, err := c.sendWhenOpen(req, hops)
 	if err != nil {
 		c.failedToSend(err)
 		return
@@ -176,10 +172,10 @@ func (c *dataCall) serve() {
 
 // nextHop is whom the call is sent on to.
 func (c *dataCall) nextHop() auth.Hop {
-	if c.target.Port == routing.EnvdPort {
-		return auth.Envd
+	if c.toApp() {
+		return auth.App
 	}
-	return auth.App
+	return auth.Envd
 }
 
 // request makes the request that is sent on. done must be called when the
@@ -188,9 +184,14 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	c.ctx, c.cancel = ctx, cancel
 	req = outbound(ctx, c.r, c.nextHop())
-	// Set, not copied: Connection could have named it.
-	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
-	req.Header[routing.HeaderSandboxPort] = c.r.Header[routing.HeaderSandboxPort]
+	if c.toApp() {
+		forApp(req, c.r)
+	} else {
+		// Set, not copied: Connection could have named it, and a preview host
+		// needs neither.
+		req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
+		req.Header[routing.HeaderSandboxPort] = envdPort
+	}
 	c.withhold(req)
 	if c.speaksH2C() {
 		req.Header["Te"] = trailers
@@ -224,7 +225,7 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		// The answer may begin while the body is still coming; over HTTP/1.1
 		// net/http must be told so, or it eats the body.
 		_ = c.control.EnableFullDuplex()
-		c.body = &streamedBody{body: c.r.Body, left: n}
+		c.body = &streamedBody{body: c.r.Body, left: n, dog: c.dog}
 		req.Body = c.body
 		req.ContentLength = n
 		stop := done
@@ -250,9 +251,13 @@ func (c *dataCall) bound() (done func()) {
 	if c.proto.Framed() {
 		c.register()
 	} else {
-		c.forget = c.g.calls.add(cancel)
+		call := &running{c.route, cancel, c.dog}
+		if c.out.Operation.Name == healthCall {
+			call.dog = nil // to ask is not to use
+		}
+		c.forget = c.g.calls.add(call)
 	}
-	if d, ok := clientDeadline(c.r.Header); ok {
+	if d, ok := clientDeadline(c.r.Header); ok && !c.toApp() {
 		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
 	}
 	return func() {
@@ -268,7 +273,7 @@ func (c *dataCall) register() {
 	if c.forget != nil {
 		c.forget()
 	}
-	c.forget = c.g.streams.add(&running{c.route, c.cancel})
+	c.forget = c.g.streams.add(&running{c.route, c.cancel, c.dog})
 }
 
 // registerAgain notes another route of a call that is a stream.

@@ -17,6 +17,9 @@ type Deaths struct {
 
 	births   births
 	restarts restarts
+	// settling are the creates under way for which a cluster is being found, by
+	// chosen id.
+	settling births
 }
 
 // NewDeaths makes a Deaths.

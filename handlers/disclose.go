@@ -2,9 +2,7 @@ package handlers
 
 import (
 	"bytes"
-	"context"
 	"net/http"
-	"sync"
 
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers/cause"
@@ -14,16 +12,11 @@ import (
 
 // maxDisclosed is the longest answer of the control plane, in bytes, that is held
 // whole to take out what its reader must not see: every one where access is on,
-// else those that show sandboxes. A list of 10,000 sandboxes is about 5 MB.
+// else those that show a sandbox.
 const maxDisclosed = 16 << 20
 
-// shows reports a call whose answer shows sandboxes, and so what the gateway has
-// noted with them.
-func shows(op routing.Operation) bool { return handsOut[op.Name] || op.Name == listCall }
-
 // discloser turns an answer of ROCK's into one for the caller: with the tokens and
-// the domain that are good here, without the gateway's notes, and in a list without
-// everybody else's sandboxes.
+// the domain that are good here, and without the gateway's notes.
 type discloser struct {
 	g      *Gateway
 	who    *caller // nil: access is off
@@ -33,7 +26,7 @@ type discloser struct {
 
 // disclose returns the body for the caller. Nil: it cannot be understood, and so
 // cannot be shown.
-func (d discloser) disclose(ctx context.Context, body []byte) []byte {
+func (d discloser) disclose(body []byte) []byte {
 	if len(body) == 0 {
 		return []byte{}
 	}
@@ -41,22 +34,11 @@ func (d discloser) disclose(ctx context.Context, body []byte) []byte {
 	if !ok {
 		return nil
 	}
-	switch {
-	case reachOf(d.op) != reachMany:
-		if !d.node(answer, d.who.about(), 0) {
-			return nil
-		}
-		if answer.IsObject() && handsOut[d.op.Name] {
-			d.reachable(answer)
-		}
-	case answer.IsObject():
+	if !d.node(answer, d.who.about(), 0) {
 		return nil
-	case d.who == nil:
-		if !d.node(answer, "", 0) {
-			return nil
-		}
-	default:
-		d.list(ctx, answer)
+	}
+	if answer.IsObject() && handsOut[d.op.Name] {
+		d.reachable(answer)
 	}
 	return answer.Bytes()
 }
@@ -96,8 +78,7 @@ func (d discloser) node(n *splice.Node, subject string, depth int) bool {
 		switch {
 		case !ok:
 		case n.Name(i) == "metadata":
-			_, noted := d.metadata(child)
-			private = private || noted
+			private = d.metadata(child) || private
 			n.Set(i, child.Bytes())
 		default:
 			if !d.node(child, subject, depth+1) {
@@ -112,23 +93,20 @@ func (d discloser) node(n *splice.Node, subject string, depth int) bool {
 	return true
 }
 
-// metadata takes out of it what is not the client's, and returns what the gateway
-// has noted there: the owner, and whether a token is asked for on every port.
-func (d discloser) metadata(n *splice.Node) (owner routing.Owner, private bool) {
+// metadata takes out of it what is not the client's, and reports a note that a token
+// is asked for on every port.
+func (d discloser) metadata(n *splice.Node) (private bool) {
 	for i := range n.Len() {
 		name := n.Name(i)
-		note, _ := n.Text(i)
-		switch {
-		case name == routing.MetadataOwner:
-			owner = routing.ParseOwner(note)
-		case name == routing.MetadataTraffic:
+		if name == routing.MetadataTraffic {
+			note, _ := n.Text(i)
 			private = note == routing.TrafficPrivate
 		}
 		if reserved(name) || name == routing.MetadataAddress && !d.g.opt.ShowAddress {
 			n.Remove(i)
 		}
 	}
-	return owner, private
+	return private
 }
 
 // The tokens in a sandbox's description, as E2B calls them.
@@ -196,87 +174,9 @@ func (d discloser) token(kind auth.Kind, id, subject string) string {
 	}
 }
 
-const (
-	// listLookupsAtOnce is how many owners of one list are looked up at a time.
-	listLookupsAtOnce = 8
-	// maxListLookups is how many are looked up in all. They are sandboxes that
-	// were made past the gateway; what comes after is shown to nobody.
-	maxListLookups = 1000
-)
-
-// list takes everybody else's sandboxes out, and those of which nobody can say
-// whose they are.
-func (d discloser) list(ctx context.Context, list *splice.Node) {
-	type entry struct {
-		node  *splice.Node
-		owner string
-		shown bool
-	}
-	entries := make([]entry, list.Len())
-	places := make(chan struct{}, listLookupsAtOnce)
-	lookups := 0
-	var wg sync.WaitGroup
-	for i := range list.Len() {
-		e := &entries[i]
-		item, ok := list.Child(i)
-		if !ok || !item.IsObject() {
-			continue
-		}
-		e.node = item
-		var owner routing.Owner
-		if at := item.Find("metadata"); at >= 0 {
-			if metadata, ok := item.Child(at); ok {
-				owner, _ = d.metadata(metadata)
-			}
-		}
-		if owner.Subject != "" {
-			e.owner, e.shown = owner.Subject, d.visible(owner.Subject)
-			continue
-		}
-		id := ""
-		if at := item.Find("sandboxID"); at >= 0 {
-			id, _ = item.Text(at)
-		}
-		if lookups++; lookups > maxListLookups {
-			continue
-		}
-		places <- struct{}{}
-		wg.Go(func() {
-			e.owner, e.shown = d.ownerOf(ctx, id)
-			<-places
-		})
-	}
-	wg.Wait()
-	for i, e := range entries {
-		if !e.shown || !d.node(e.node, e.owner, 0) {
-			list.Remove(i)
-			continue
-		}
-		list.Set(i, e.node.Bytes())
-	}
-}
-
-// visible reports whether the caller may see the sandboxes of an owner.
-func (d discloser) visible(owner string) bool {
-	return owner == d.who.key.Subject || d.who.admin()
-}
-
-// ownerOf is who owns a sandbox of which ROCK's list does not tell it, and whether
-// the caller may see it.
-func (d discloser) ownerOf(ctx context.Context, id string) (owner string, shown bool) {
-	route, _, err := d.g.opt.Routes.Lookup(ctx, id)
-	if err == nil {
-		owner, err = d.who.access.subjectOf(ctx, route.Owner)
-	}
-	if owner != "" {
-		return owner, d.visible(owner)
-	}
-	return "", d.who.admin() || err == nil && d.who.access.AllowUnowned
-}
-
 // discloseAnswer makes ROCK's answer, all of which is in body, one for the
 // caller.
-func (g *Gateway) discloseAnswer(ctx context.Context, r *http.Request, who *caller, op routing.Operation, resp *http.Response, body []byte) ([]byte, cause.Failure) {
+func (g *Gateway) discloseAnswer(r *http.Request, who *caller, op routing.Operation, resp *http.Response, body []byte) ([]byte, cause.Failure) {
 	if resp.StatusCode >= 300 {
 		// It may show what was sent, and with it the note.
 		if bytes.Contains(body, []byte(reservedMetadata)) {
@@ -287,11 +187,8 @@ func (g *Gateway) discloseAnswer(ctx context.Context, r *http.Request, who *call
 	if op.Name == infoCall && !inLife(body) {
 		return nil, noSuch(who, op.SandboxID)
 	}
-	if body = (discloser{g, who, op, g.domainFor(r)}).disclose(ctx, body); body == nil {
+	if body = (discloser{g, who, op, g.domainFor(r)}).disclose(body); body == nil {
 		return nil, unknownOutcome(cause.UpstreamInvalid)
-	}
-	if who != nil && !who.admin() {
-		delete(resp.Header, "X-Total-Running") // everybody's
 	}
 	return body, cause.Failure{}
 }

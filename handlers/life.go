@@ -224,7 +224,7 @@ func (c *lifeCall) hand(s sandbox, status int) lifeAnswer {
 	}
 	// The metadata is there for its notes alone: E2B does not tell it here.
 	d := discloser{c.g, c.who, c.op, c.g.domainFor(c.r)}
-	told, ok := splice.Parse(d.disclose(c.ctx, handed.Bytes()))
+	told, ok := splice.Parse(d.disclose(handed.Bytes()))
 	if !ok {
 		return failed(unknownOutcome(cause.UpstreamInvalid), errDescription)
 	}

@@ -49,6 +49,9 @@ func TestTheAccessMatrix(t *testing.T) {
 			body := `{"sandboxID":"x"}`
 			if r.Method == "GET" && strings.HasSuffix(r.URL.Opaque, "sandboxes") {
 				body = `[]`
+				if strings.HasPrefix(r.URL.Opaque, "/apis/") {
+					body = `{"status":"Success","result":{"items":[],"total":0,"has_more":false}}`
+				}
 			}
 			if id, ok := strings.CutPrefix(r.URL.Opaque, "/sandboxes/"); ok && r.Method == "GET" {
 				body = `{"sandboxID":"` + id + `","endAt":"2100-01-01T00:00:00Z"}`

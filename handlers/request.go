@@ -171,7 +171,8 @@ func bufferedBody(out *http.Request, b []byte) {
 // sends it may close it as often as it likes; only finish ends it.
 type streamedBody struct {
 	body io.ReadCloser
-	left int64 // still to come, negative when unknown; only Read uses it
+	dog  *watchdog // hears of what the client sends
+	left int64     // still to come, negative when unknown; only Read uses it
 	// whole is set when all of it was read, failed when the client's side of
 	// it broke.
 	whole  atomic.Bool
@@ -181,6 +182,7 @@ type streamedBody struct {
 func (s *streamedBody) Read(p []byte) (int, error) {
 	n, err := s.body.Read(p)
 	s.left -= int64(n)
+	s.dog.pass(n)
 	switch {
 	case err == io.EOF, s.left == 0:
 		s.whole.Store(true)

@@ -42,7 +42,7 @@ func (c *dataCall) tunnel(resp *http.Response) {
 	// client's direction would end the request.
 	early, _ := buffered.Peek(buffered.Reader.Buffered())
 	reader := io.MultiReader(bytes.NewReader(early), conn)
-	t := websocket.Tunnel{Client: conn, ClientReader: reader, Upstream: upstream, Stall: max(c.g.opt.ClientStall, 0), Why: c.whyClosed}
+	t := websocket.Tunnel{Client: conn, ClientReader: reader, Upstream: upstream, Stall: max(c.g.opt.ClientStall, 0), Passed: c.dog.pass, Why: c.whyClosed}
 	if res := t.Run(ctx); res.ClientErr != nil && !res.Lost {
 		c.out.Err, c.out.End = res.ClientErr, cause.ClientGone
 		if errors.Is(res.ClientErr, os.ErrDeadlineExceeded) {

@@ -129,6 +129,7 @@ func (s *Sandbox) Stop(to State) error {
 	}
 	s.container().end()
 	if live {
+		s.Expires() // the last that is known of it
 		c := s.cluster
 		c.mu.Lock()
 		wait := c.evictDelay
