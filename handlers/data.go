@@ -193,9 +193,6 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		req.Header[routing.HeaderSandboxPort] = envdPort
 	}
 	c.withhold(req)
-	if c.speaksH2C() {
-		req.Header["Te"] = trailers
-	}
 	if websocket.Requested(c.r) {
 		websocket.Mark(req.Header)
 	}

@@ -211,6 +211,27 @@ func TestASandboxThatDiesClosesItsWebSocketsWith1011(t *testing.T) {
 	}
 }
 
+// The rocklet's web server gives up who does not answer its pings.
+func TestASilentWebSocketOutlivesThePingsOfTheRocklet(t *testing.T) {
+	const ping = 200 * time.Millisecond
+	s := build(t, "", func(o *rock.Options) { o.RockletPing = ping })
+	g := harness.Start(t, s.config)
+	serveSockets(t, s.create(t, "a"), hidden, func(s *socket) {
+		silence := time.NewTimer(10 * ping)
+		defer silence.Stop()
+		<-silence.C
+		s.send(closeFrame, "\x0f\xa1bye")
+	})
+	c, err := dialSocket(&g.Endpoint, "a", hidden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if op, got, err := c.next(); err != nil || op != closeFrame || got != "\x0f\xa1bye" {
+		t.Errorf("opcode %d, %q, %v", op, got, err)
+	}
+}
+
 // The rocklet passes no end of one direction on, so a client that ends its own
 // has ended both.
 func TestAClientThatLeavesEndsThePortForward(t *testing.T) {
