@@ -131,7 +131,7 @@ func talk(e *harness.Endpoint, port int, who int) error {
 		return err
 	}
 	defer s.Close()
-	for i := range 20 {
+	for i := range 17 {
 		sent := strings.Repeat(fmt.Sprintf("%d/%d ", who, i), 1<<i/8+1)
 		failed := make(chan error, 1)
 		go func() { failed <- s.send(binaryFrame, sent) }()
