@@ -57,7 +57,6 @@ func build(t testing.TB, options string, change ...func(*rock.Options)) *scene {
 	return &scene{c, admin.URL(), fmt.Sprintf(`{
 	e2b {
 		keys off
-		idle_timeout 1s
 		registry redis {
 			address %s
 		}
