@@ -129,10 +129,15 @@ func tell(w http.ResponseWriter, r *http.Request, out Outcome, f cause.Failure) 
 
 // Names of the calls that need a rule of their own (routing.Classify).
 const (
-	healthCall = "health"
-	filesCall  = "files"
-	killCall   = "Sandbox.kill"
-	pauseCall  = "Sandbox.pause"
+	healthCall  = "health"
+	filesCall   = "files"
+	createCall  = "Sandbox.create"
+	infoCall    = "Sandbox.get_info"
+	killCall    = "Sandbox.kill"
+	pauseCall   = "Sandbox.pause"
+	connectCall = "Sandbox.connect"
+	resumeCall  = "Sandbox.resume"
+	refreshCall = "Sandbox.refresh"
 )
 
 // protocolOf is the protocol in which a failure of the call must be told. Only

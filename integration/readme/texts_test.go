@@ -79,7 +79,7 @@ func messages(file *ast.File) (texts []string) {
 				}
 			}
 		case *ast.FuncDecl:
-			if n.Name.Name == "ownCreate" {
+			if refusesCreates[n.Name.Name] {
 				ast.Inspect(n, func(n ast.Node) bool {
 					if call, ok := n.(*ast.CallExpr); ok && (called(call) == "New" || called(call) == "Errorf") {
 						if text := literals(call); len(text) > 0 && !strings.HasSuffix(text[0], "%w") {
@@ -94,6 +94,9 @@ func messages(file *ast.File) (texts []string) {
 	})
 	return texts
 }
+
+// refusesCreates are the functions whose errors a create is refused with.
+var refusesCreates = map[string]bool{"translateCreate": true, "readMetadata": true, "refusal": true}
 
 // told are the texts of limits, and of what is wrong with routing headers and with the
 // query of a list.
