@@ -226,6 +226,9 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		// net/http must be told so, or it eats the body.
 		_ = c.control.EnableFullDuplex()
 		c.body = &streamedBody{body: c.r.Body, left: n, dog: c.dog}
+		if c.speaksH2C() {
+			c.body.interrupt = func() { _ = c.control.SetReadDeadline(time.Unix(1, 0)) }
+		}
 		req.Body = c.body
 		req.ContentLength = n
 		stop := done

@@ -215,10 +215,14 @@ func (l *list) count(ctx context.Context, cluster *routing.Cluster) ([]listing.I
 	return c.items, nil
 }
 
-// stillRunning leaves out what has ended since the census.
+// stillRunning leaves out what has ended since the census, and what no page has room for.
 func (l *list) stillRunning(ctx context.Context, items []listing.Item) ([]listing.Item, error) {
+	items = inOrder(items)
 	kept := items[:0]
 	for _, item := range items {
+		if limit := l.query.Limit; limit > 0 && len(kept) > limit {
+			break
+		}
 		route, _, err := l.g.opt.Routes.Lookup(ctx, item.SandboxID)
 		switch {
 		case err == nil && route.State != routing.StateRunning, errors.Is(err, routing.ErrGone):

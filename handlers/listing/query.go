@@ -26,8 +26,8 @@ const MaxLimit = 100
 
 // What can be wrong with the query of a list. The texts are for clients.
 var (
-	ErrQuery    = errors.New("The query of a list cannot be read")
-	ErrTwice    = errors.New("The query of a list must not name metadata, limit or nextToken twice")
+	ErrQuery    = errors.New("the query of a list cannot be read")
+	ErrTwice    = errors.New("the query of a list must not name metadata, limit or nextToken twice")
 	ErrMetadata = errors.New("metadata must be pairs of keys and values, each key once")
 	ErrState    = errors.New("state must be running, paused or both")
 	ErrLimit    = errors.New("limit must be a whole number from 1 to 100")
