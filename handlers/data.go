@@ -38,6 +38,9 @@ type dataCall struct {
 
 // serveData carries a call to envd, or to what speaks envd's protocol for it.
 func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome) Outcome {
+	if websocket.Extended(r) {
+		r = websocket.AsUpgrade(r)
+	}
 	target, err := routing.ParseTarget(r.Header)
 	if err != nil {
 		out.Err = err
@@ -165,8 +168,13 @@ func (c *dataCall) serve() {
 		return
 	}
 	defer resp.Body.Close()
-	if websocket.Requested(c.r) && websocket.Switched(resp) {
+	if websocket.Requested(c.r) && websocket.Switched(resp) && websocket.Accepted(c.r, resp) {
 		c.tunnel(resp)
+		return
+	}
+	if websocket.Stream(c.r) != nil && resp.StatusCode < 300 {
+		// It would tell the client that its WebSocket is open.
+		c.fail(cause.Failure{Cause: cause.UpstreamInvalid})
 		return
 	}
 	c.dog.watch()
