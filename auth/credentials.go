@@ -58,7 +58,8 @@ const (
 	// internals steer ROCK and its agent in the sandbox: past its proxy's
 	// checks, to any port and any host.
 	internals
-	// targets are the routing headers that the gateway reads and sets itself.
+	// targets are the routing headers that the gateway reads and sets itself. They
+	// end here for an app: a gateway that runs in a sandbox would follow them.
 	targets
 	// accessTokens open envd. An app beside it has no use for one.
 	accessTokens
@@ -180,7 +181,7 @@ func (h Hop) passageOf(f family) Passage {
 	case apiKeys:
 		kept = h == OpenControl
 	case targets:
-		kept = h == Envd || h == App
+		kept = h == Envd
 	case accessTokens:
 		kept = h == Envd
 	case pages:

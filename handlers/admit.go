@@ -66,8 +66,11 @@ var (
 // examine looks at what a request carries. It asks no registry. The failure's
 // cause is cause.OK when the request may go on to compare; err is for logs.
 func (a *Access) examine(r *http.Request, op routing.Operation, target routing.Target) (proof, cause.Failure, error) {
-	if a == nil {
+	switch {
+	case a == nil:
 		return proof{}, cause.Failure{}, nil
+	case isApp(op):
+		return a.examineVisitor(r, target)
 	}
 	token, err := auth.Sole(r.Header, auth.HeaderAccessToken)
 	switch {
@@ -75,8 +78,8 @@ func (a *Access) examine(r *http.Request, op routing.Operation, target routing.T
 		return a.examineToken(r.Context(), token, target.SandboxID)
 	case !errors.Is(err, auth.ErrNotSent):
 		return proof{}, tokenTwice, err
-	case target.Port != routing.EnvdPort || websocket.Requested(r):
-		// What follows is envd's alone, and ends with one answer.
+	case websocket.Requested(r):
+		// What follows ends with one answer.
 	case op.Name == healthCall && !a.PrivateHealth && justAsks(r):
 		return proof{}, cause.Failure{}, nil
 	case op.Name == filesCall:

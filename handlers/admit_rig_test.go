@@ -182,8 +182,8 @@ func (k kind) want(f cause.Failure) (status int, body, grpc string) {
 	if f.SandboxID != "" {
 		sandbox = `"sandboxId":"` + f.SandboxID + `",`
 	}
-	http := map[cause.Cause]string{cause.Unauthenticated: "401", cause.BadRequest: "400", cause.SandboxGone: "502", cause.Forbidden: "403", cause.KeysUnavailable: "503", cause.RegistryUnavailable: "503"}[f.Cause]
-	number := map[cause.Cause]string{cause.Unauthenticated: "16", cause.BadRequest: "3", cause.SandboxGone: "14", cause.Forbidden: "7", cause.KeysUnavailable: "10", cause.RegistryUnavailable: "10"}[f.Cause]
+	http := map[cause.Cause]string{cause.Unauthenticated: "401", cause.BadRequest: "400", cause.SandboxGone: "502", cause.Forbidden: "403", cause.TrafficTokenMissing: "403", cause.TrafficTokenWrong: "403", cause.KeysUnavailable: "503", cause.RegistryUnavailable: "503"}[f.Cause]
+	number := map[cause.Cause]string{cause.Unauthenticated: "16", cause.BadRequest: "3", cause.SandboxGone: "14", cause.Forbidden: "7", cause.TrafficTokenMissing: "7", cause.TrafficTokenWrong: "7", cause.KeysUnavailable: "10", cause.RegistryUnavailable: "10"}[f.Cause]
 	code := map[cause.Cause]string{cause.Unauthenticated: "unauthenticated", cause.BadRequest: "invalid_argument", cause.SandboxGone: "unavailable", cause.Forbidden: "permission_denied", cause.KeysUnavailable: "aborted", cause.RegistryUnavailable: "aborted"}[f.Cause]
 	connect := `{"code":"` + code + `","message":"` + f.Text() + `"}`
 	status = int(http[0]-'0')*100 + int(http[1]-'0')*10 + int(http[2]-'0')

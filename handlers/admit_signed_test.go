@@ -130,7 +130,7 @@ func TestASignedURLOpensNothingElse(t *testing.T) {
 	callKinds[2].told(t, g.try(t, kind{"unary", "POST", stat + read[len("/files"):], unary, nil}, mine), tokenMissing)
 	socket := kind{"", "GET", read, "", callKinds[len(callKinds)-1].headers}
 	socket.told(t, g.try(t, socket, mine), tokenMissing)
-	socket.told(t, g.send(t, "GET", read, "", "", "E2b-Sandbox-Id", mine, "E2b-Sandbox-Port", "3000"), tokenMissing)
+	socket.told(t, g.send(t, "GET", read, "", "", "E2b-Sandbox-Id", mine, "E2b-Sandbox-Port", "3000"), trafficTokenMissing)
 	if g.upstreamHits.Load() != 0 {
 		t.Error("something got through")
 	}

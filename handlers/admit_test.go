@@ -192,7 +192,7 @@ func TestHealthIsAnsweredWithoutATokenUnlessItIsPrivate(t *testing.T) {
 		t.Error("something else than the question reached a sandbox")
 	}
 	other := g.send(t, "GET", "/health", "", "", "E2b-Sandbox-Id", mine, "E2b-Sandbox-Port", "3000")
-	health.told(t, other, tokenMissing)
+	health.told(t, other, trafficTokenMissing)
 	private := newGuarded(t, func(g *guarded, _ *Options) { g.access.PrivateHealth = true })
 	for _, id := range []string{mine, nowhere} {
 		health.told(t, private.try(t, health, id), tokenMissing)

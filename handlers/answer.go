@@ -16,13 +16,20 @@ import (
 
 // answer brings a response back to the client.
 func (c *dataCall) answer(resp *http.Response) {
-	if f, ok := c.translate(resp); ok {
-		c.fail(f)
-		return
-	}
-	if p, ok := c.streamed(resp); ok {
-		c.answerStream(resp, p)
-		return
+	if c.toApp() {
+		if resp.StatusCode < http.StatusOK {
+			c.fail(cause.Failure{Cause: cause.UpstreamInvalid}) // no answer to what was asked
+			return
+		}
+	} else {
+		if f, ok := c.translate(resp); ok {
+			c.fail(f)
+			return
+		}
+		if p, ok := c.streamed(resp); ok {
+			c.answerStream(resp, p)
+			return
+		}
 	}
 	if protocol.MediaType(resp.Header.Get("Content-Type")) == protocol.EventStream {
 		// It may be silent for as long as its sandbox lives.
@@ -59,8 +66,9 @@ func (c *dataCall) writeHead(resp *http.Response) {
 
 // answerHeaders copies the headers of the sandbox's answer to the client.
 func (c *dataCall) answerHeaders(h http.Header, resp *http.Response) {
-	if c.nextHop() == auth.App {
-		leaveToApp(h)
+	if c.toApp() {
+		c.appHeaders(h, resp)
+		return
 	}
 	answerHeaders(h, resp)
 	if c.g.opt.Access != nil {

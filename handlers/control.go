@@ -54,6 +54,10 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		out.Err = err
 		return refuse(w, r, out, f)
 	}
+	if op.Name == listCall {
+		return g.serveList(w, r, who, out)
+	}
+	var clusters []*routing.Cluster
 	if op.Create {
 		var born func()
 		if body, born, f, err = g.prepareCreate(r.Context(), who, body); f.Cause != cause.OK {
@@ -61,6 +65,12 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 			return refuse(w, r, out, f)
 		}
 		defer born()
+		var placed func()
+		if clusters, placed, f, err = g.place(r.Context(), r, who, body); f.Cause != cause.OK {
+			out.Err = err
+			return refuse(w, r, out, f)
+		}
+		defer placed()
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
 	defer cancel()
@@ -69,14 +79,17 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	}
 	defer g.calls.add(&running{cancel: func(error) { cancel() }})()
 
+	if !op.Create {
+		clusters = g.candidates(ctx, who, op)
+	}
 	var resp *http.Response
-	for _, cluster := range g.candidates(ctx, who, op) {
+	for _, cluster := range clusters {
 		answer, address, err := g.sendControl(ctx, r, who, cluster, op, body)
 		var dial *upstream.DialError
 		switch {
-		case errors.As(err, &dial) && op.SandboxID != "" && ctx.Err() == nil:
-			out.Err = err
-			continue // another cluster may know the sandbox
+		case errors.As(err, &dial) && (op.SandboxID != "" || op.Create) && ctx.Err() == nil:
+			out.Cluster, out.Err = cluster.Name, err
+			continue // another cluster may know the sandbox, or make it
 		case err != nil:
 			out.Cluster, out.Upstream, out.Err = cluster.Name, address, err
 			return refuse(w, r, out, controlFailure(r.Context(), ctx, err))
@@ -223,7 +236,7 @@ func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *h
 	}
 	g.learn(out.Operation, resp.StatusCode, head)
 	if who != nil {
-		if head, f = g.discloseAnswer(ctx, who, out.Operation, resp, head); f.Cause != cause.OK {
+		if head, f = g.discloseAnswer(who, out.Operation, resp, head); f.Cause != cause.OK {
 			return refuse(w, r, out, f)
 		}
 		resp.Body = io.NopCloser(bytes.NewReader(head))

@@ -52,7 +52,7 @@ var errCreateBody = errors.New("the body must be a JSON object")
 const chosenID = "ap-sandbox-id"
 
 // reservedMetadata begins the metadata keys that are the gateway's own.
-const reservedMetadata = "e2b-gateway/"
+const reservedMetadata = routing.MetadataPrefix
 
 // ownCreate notes the owner in the metadata of a completed create. id is what
 // the creator wants the sandbox to be called, or "". Every other byte stays as
@@ -97,6 +97,7 @@ func ownCreate(body []byte, owner routing.Owner) (owned []byte, id string, err e
 		seen[name] = true
 	}
 	metadata.Add(routing.MetadataOwner, splice.Quote(owner.Metadata()))
+	metadata.Add(routing.MetadataSubject, splice.Quote(owner.Subject))
 	create.Set(at, metadata.Bytes())
 	return create.Bytes(), id, nil
 }

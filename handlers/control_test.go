@@ -27,7 +27,6 @@ func TestEachControlCallGoesToItsRole(t *testing.T) {
 	for _, tc := range []struct{ method, target, want string }{
 		{"POST", "/sandboxes", "admin POST /sandboxes"},
 		{"POST", "/v2/sandboxes", "admin POST /sandboxes"},
-		{"GET", "/v2/sandboxes?metadata=a%252520b%3Dc%252526d", "proxy GET /v2/sandboxes?metadata=a%252520b%3Dc%252526d"},
 		{"GET", "/sandboxes/a-1", "admin GET /sandboxes/a-1"},
 		{"DELETE", "/sandboxes/a-1", "admin DELETE /sandboxes/a-1"},
 		{"POST", "/sandboxes/a-1/timeout", "admin POST /sandboxes/a-1/timeout"},

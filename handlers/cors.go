@@ -54,10 +54,13 @@ func (g *Gateway) isPreflight(r *http.Request) bool {
 }
 
 // servePreflight answers for any call of the planes, without looking at anything
-// but the path: whether the call will be allowed is said when it comes.
+// but the host and the path: whether the call will be allowed is said when it
+// comes.
 func (g *Gateway) servePreflight(w http.ResponseWriter, r *http.Request, planes Planes, out Outcome) Outcome {
 	method := r.Header["Access-Control-Request-Method"][0]
-	out.Operation = routing.Classify(method, r.URL.Path)
+	if !isApp(out.Operation) {
+		out.Operation = routing.Classify(method, r.URL.Path)
+	}
 	if !planes.has(out.Operation.Plane) {
 		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
 	}

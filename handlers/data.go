@@ -36,23 +36,19 @@ type dataCall struct {
 	out      Outcome
 }
 
-// serveData carries a call to envd, or to what speaks envd's protocol for it.
-func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome) Outcome {
+// serveData carries a call to envd, to what speaks envd's protocol for it, or to
+// an app on another port.
+func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, host routing.Host, out Outcome) Outcome {
 	if websocket.Extended(r) {
 		r = websocket.AsUpgrade(r)
 	}
-	target, err := routing.ParseTarget(r.Header)
+	target, err := g.targetOf(r, host)
 	if err != nil {
 		out.Err = err
-		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: err.Error()})
+		return refuse(w, r, out, refusalOfTarget(r, out.Operation, err))
 	}
-	out.SandboxID = target.SandboxID
-	shown, f, err := g.opt.Access.examine(r, out.Operation, target)
-	if f.Cause != cause.OK {
-		out.Err = err
-		return refuse(w, r, out, f)
-	}
-	route, source, f, err := g.lookup(r.Context(), shown, target.SandboxID)
+	out.SandboxID, out.Port = target.SandboxID, target.Port
+	shown, route, source, f, err := g.admit(r, out.Operation, target)
 	out.Lookup = source
 	if f.Cause != cause.OK && !g.waits(out.Operation, f.Cause) {
 		if out.Err = err; f.Cause == cause.SandboxFailed {
@@ -63,7 +59,7 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, out Outcome)
 	c := &dataCall{
 		g: g, r: r,
 		target: target, route: route, cluster: g.clusters[route.Cluster],
-		proto: protocolOf(r, out.Operation), out: out,
+		proto: relayedAs(r, out.Operation), out: out,
 	}
 	c.guard(w)
 	c.out.Cluster = route.Cluster
@@ -162,7 +158,7 @@ func (c *dataCall) serve() {
 			return
 		}
 	}
-	resp, err := c.send(req, hops)
+	resp, err := c.sendWhenOpen(req, hops)
 	if err != nil {
 		c.failedToSend(err)
 		return
@@ -184,10 +180,10 @@ func (c *dataCall) serve() {
 
 // nextHop is whom the call is sent on to.
 func (c *dataCall) nextHop() auth.Hop {
-	if c.target.Port == routing.EnvdPort {
-		return auth.Envd
+	if c.toApp() {
+		return auth.App
 	}
-	return auth.App
+	return auth.Envd
 }
 
 // request makes the request that is sent on. done must be called when the
@@ -196,9 +192,14 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 	ctx, cancel := context.WithCancelCause(c.r.Context())
 	c.ctx, c.cancel = ctx, cancel
 	req = outbound(ctx, c.r, c.nextHop())
-	// Set, not copied: Connection could have named it.
-	req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
-	req.Header[routing.HeaderSandboxPort] = c.r.Header[routing.HeaderSandboxPort]
+	if c.toApp() {
+		forApp(req, c.r)
+	} else {
+		// Set, not copied: Connection could have named it, and a preview host
+		// needs neither.
+		req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
+		req.Header[routing.HeaderSandboxPort] = envdPort
+	}
 	c.withhold(req)
 	if c.speaksH2C() {
 		req.Header["Te"] = trailers
@@ -233,6 +234,9 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		// net/http must be told so, or it eats the body.
 		_ = c.control.EnableFullDuplex()
 		c.body = &streamedBody{body: c.r.Body, left: n, dog: c.dog}
+		if c.speaksH2C() {
+			c.body.interrupt = func() { _ = c.control.SetReadDeadline(time.Unix(1, 0)) }
+		}
 		req.Body = c.body
 		req.ContentLength = n
 		stop := done
@@ -264,7 +268,7 @@ func (c *dataCall) bound() (done func()) {
 		}
 		c.forget = c.g.calls.add(call)
 	}
-	if d, ok := clientDeadline(c.r.Header); ok {
+	if d, ok := clientDeadline(c.r.Header); ok && !c.toApp() {
 		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
 	}
 	return func() {

@@ -16,6 +16,9 @@ type Deaths struct {
 	underWay map[string]int // calls that may end a sandbox, by its id
 
 	births births
+	// settling are the creates under way for which a cluster is being found, by
+	// chosen id.
+	settling births
 }
 
 // NewDeaths makes a Deaths.

@@ -2,9 +2,8 @@ package handlers
 
 import (
 	"bytes"
-	"context"
 	"net/http"
-	"sync"
+	"strings"
 
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers/cause"
@@ -13,13 +12,11 @@ import (
 )
 
 // maxDisclosed is the longest answer of the control plane, in bytes, where
-// access is on: it is held whole, to take out what its reader must not see. A
-// list of 10,000 sandboxes is about 5 MB.
+// access is on: it is held whole, to take out what its reader must not see.
 const maxDisclosed = 16 << 20
 
 // discloser turns an answer of ROCK's into one for the caller: with the tokens
-// that are good here, without the gateway's note of the owner, and in a list
-// without everybody else's sandboxes.
+// that are good here, and without the gateway's note of the owner.
 type discloser struct {
 	g   *Gateway
 	who *caller
@@ -28,7 +25,7 @@ type discloser struct {
 
 // disclose returns the body for the caller. Nil: it cannot be understood, and so
 // cannot be shown.
-func (d discloser) disclose(ctx context.Context, body []byte) []byte {
+func (d discloser) disclose(body []byte) []byte {
 	if len(body) == 0 {
 		return []byte{}
 	}
@@ -36,15 +33,8 @@ func (d discloser) disclose(ctx context.Context, body []byte) []byte {
 	if !ok {
 		return nil
 	}
-	switch {
-	case reachOf(d.op) != reachMany:
-		if !d.node(answer, d.who.subject, 0) {
-			return nil
-		}
-	case answer.IsObject():
+	if !d.node(answer, d.who.subject, 0) {
 		return nil
-	default:
-		d.list(ctx, answer)
 	}
 	return answer.Bytes()
 }
@@ -79,22 +69,15 @@ func (d discloser) node(n *splice.Node, subject string, depth int) bool {
 	return true
 }
 
-// metadata takes out of it what is not the client's, and returns the owner that
-// the gateway has noted there. Only admins see where sandboxes are.
-func (d discloser) metadata(n *splice.Node) (owner routing.Owner) {
+// metadata takes out of it what is not the client's. Only admins see where
+// sandboxes are.
+func (d discloser) metadata(n *splice.Node) {
 	for i := range n.Len() {
-		switch n.Name(i) {
-		case routing.MetadataOwner:
-			note, _ := n.Text(i)
-			owner = routing.ParseOwner(note)
+		switch name := n.Name(i); {
+		case strings.HasPrefix(name, routing.MetadataPrefix), name == routing.MetadataAddress && !d.who.admin():
 			n.Remove(i)
-		case routing.MetadataAddress:
-			if !d.who.admin() {
-				n.Remove(i)
-			}
 		}
 	}
-	return owner
 }
 
 // The tokens in a sandbox's description, as E2B calls them.
@@ -155,87 +138,9 @@ func (d discloser) token(kind auth.Kind, id, subject string) string {
 	}
 }
 
-const (
-	// listLookupsAtOnce is how many owners of one list are looked up at a time.
-	listLookupsAtOnce = 8
-	// maxListLookups is how many are looked up in all. They are sandboxes that
-	// were made past the gateway; what comes after is shown to nobody.
-	maxListLookups = 1000
-)
-
-// list takes everybody else's sandboxes out, and those of which nobody can say
-// whose they are.
-func (d discloser) list(ctx context.Context, list *splice.Node) {
-	type entry struct {
-		node  *splice.Node
-		owner string
-		shown bool
-	}
-	entries := make([]entry, list.Len())
-	places := make(chan struct{}, listLookupsAtOnce)
-	lookups := 0
-	var wg sync.WaitGroup
-	for i := range list.Len() {
-		e := &entries[i]
-		item, ok := list.Child(i)
-		if !ok || !item.IsObject() {
-			continue
-		}
-		e.node = item
-		var owner routing.Owner
-		if at := item.Find("metadata"); at >= 0 {
-			if metadata, ok := item.Child(at); ok {
-				owner = d.metadata(metadata)
-			}
-		}
-		if owner.Subject != "" {
-			e.owner, e.shown = owner.Subject, d.visible(owner.Subject)
-			continue
-		}
-		id := ""
-		if at := item.Find("sandboxID"); at >= 0 {
-			id, _ = item.Text(at)
-		}
-		if lookups++; lookups > maxListLookups {
-			continue
-		}
-		places <- struct{}{}
-		wg.Go(func() {
-			e.owner, e.shown = d.ownerOf(ctx, id)
-			<-places
-		})
-	}
-	wg.Wait()
-	for i, e := range entries {
-		if !e.shown || !d.node(e.node, e.owner, 0) {
-			list.Remove(i)
-			continue
-		}
-		list.Set(i, e.node.Bytes())
-	}
-}
-
-// visible reports whether the caller may see the sandboxes of an owner.
-func (d discloser) visible(owner string) bool {
-	return owner == d.who.key.Subject || d.who.admin()
-}
-
-// ownerOf is who owns a sandbox of which ROCK's list does not tell it, and whether
-// the caller may see it.
-func (d discloser) ownerOf(ctx context.Context, id string) (owner string, shown bool) {
-	route, _, err := d.g.opt.Routes.Lookup(ctx, id)
-	if err == nil {
-		owner, err = d.who.access.subjectOf(ctx, route.Owner)
-	}
-	if owner != "" {
-		return owner, d.visible(owner)
-	}
-	return "", d.who.admin() || err == nil && d.who.access.AllowUnowned
-}
-
 // discloseAnswer makes ROCK's answer, all of which is in body, one for the
 // caller.
-func (g *Gateway) discloseAnswer(ctx context.Context, who *caller, op routing.Operation, resp *http.Response, body []byte) ([]byte, cause.Failure) {
+func (g *Gateway) discloseAnswer(who *caller, op routing.Operation, resp *http.Response, body []byte) ([]byte, cause.Failure) {
 	if resp.StatusCode >= 300 {
 		// It may show what was sent, and with it the note.
 		if bytes.Contains(body, []byte(reservedMetadata)) {
@@ -243,11 +148,8 @@ func (g *Gateway) discloseAnswer(ctx context.Context, who *caller, op routing.Op
 		}
 		return body, cause.Failure{}
 	}
-	if body = (discloser{g, who, op}).disclose(ctx, body); body == nil {
+	if body = (discloser{g, who, op}).disclose(body); body == nil {
 		return nil, unknownOutcome(cause.UpstreamInvalid)
-	}
-	if !who.admin() {
-		delete(resp.Header, "X-Total-Running") // everybody's
 	}
 	return body, cause.Failure{}
 }

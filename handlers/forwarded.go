@@ -37,6 +37,19 @@ var (
 	overHTTPS = []string{"https"}
 )
 
+// schemeOf is that of the URL in the client's hands, as far as this hop, or a proxy
+// that is trusted, can say.
+func schemeOf(r *http.Request) []string {
+	switch told := r.Header["X-Forwarded-Proto"]; {
+	case len(told) > 0:
+		return told
+	case r.TLS != nil:
+		return overHTTPS
+	default:
+		return overHTTP
+	}
+}
+
 // setForwarded tells the next hop where a request comes from, as reverse proxies
 // do: the client's address is appended to those that a trusted proxy has told,
 // whose word about scheme and host stands.
@@ -51,10 +64,7 @@ func setForwarded(h http.Header, r *http.Request) {
 		h["X-Forwarded-For"] = []string{address}
 	}
 	if len(h["X-Forwarded-Proto"]) == 0 {
-		h["X-Forwarded-Proto"] = overHTTP
-		if r.TLS != nil {
-			h["X-Forwarded-Proto"] = overHTTPS
-		}
+		h["X-Forwarded-Proto"] = schemeOf(r)
 	}
 	if len(h["X-Forwarded-Host"]) == 0 && r.Host != "" {
 		h["X-Forwarded-Host"] = []string{r.Host}

@@ -19,8 +19,8 @@ type Upstream interface {
 
 // Options are the parts of a Gateway. Zero values mean the defaults.
 type Options struct {
-	// Clusters are the deployments behind the gateway, at least one. The
-	// first is the one that new sandboxes are created in.
+	// Clusters are the deployments behind the gateway, at least one. Where
+	// nothing else decides, new sandboxes are created in the first.
 	Clusters []*routing.Cluster
 	// Routes answers where a sandbox is.
 	Routes *routing.Cache
@@ -99,6 +99,8 @@ type Gateway struct {
 	calls    calls
 	looks    looks
 	sweeper  sweeper
+	shares   shares
+	lists    *lists
 	ready    readiness
 	activity activity
 	floor    time.Duration   // notFoundFloor, but for tests with sockets
@@ -154,6 +156,7 @@ func New(opt Options) *Gateway {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.ctx = ctx
 	g.calls.over = make(chan struct{}, 1)
+	g.lists = newLists(opt.Clusters)
 	for _, c := range opt.Clusters {
 		g.clusters[c.Name] = c
 	}

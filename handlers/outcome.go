@@ -13,6 +13,8 @@ type Outcome struct {
 	Operation routing.Operation
 	// SandboxID is the checked id, or "" when there was none.
 	SandboxID string
+	// Port is the port of the sandbox that was asked for, or 0.
+	Port uint16
 	// Subject is whose key was sent, or whose sandbox was used with what was
 	// made for it. "" when nobody's is known, or access is off.
 	Subject string

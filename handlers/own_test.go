@@ -14,7 +14,7 @@ import (
 var alices = noted("alice", alice)
 
 func TestACreateNotesItsOwnerAndChangesNothingElse(t *testing.T) {
-	note := `"e2b-gateway/owner":"` + alices.Metadata() + `"`
+	note := `"e2b-gateway/owner":"` + alices.Metadata() + `","e2b-gateway/subject":"alice"`
 	for in, want := range map[string]string{
 		`{"metadata":{},"timeout":300}`:                           `{"metadata":{` + note + `},"timeout":300}`,
 		` {"timeout": 1e2 , "metadata" : { "a" : "b" } ,"x":[] }`: ` {"timeout": 1e2 , "metadata" : { "a" : "b",` + note + ` } ,"x":[] }`,

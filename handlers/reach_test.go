@@ -49,6 +49,9 @@ func TestTheAccessMatrix(t *testing.T) {
 			body := `{"sandboxID":"x"}`
 			if r.Method == "GET" && strings.HasSuffix(r.URL.Opaque, "sandboxes") {
 				body = `[]`
+				if strings.HasPrefix(r.URL.Opaque, "/apis/") {
+					body = `{"status":"Success","result":{"items":[],"total":0,"has_more":false}}`
+				}
 			}
 			answerWith(200, unary, body)(w, r)
 		}

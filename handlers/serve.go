@@ -48,7 +48,11 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer was cut and only a broken transport can tell the client.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer) Outcome {
 	peer.meet(r)
-	op := routing.Classify(r.Method, r.URL.Path)
+	host, badHost := g.hosts.Read(r.Host)
+	op := operationOf(r, host, planes)
+	if host.Kind == routing.PreviewHost {
+		planes &= Data // there is nothing else
+	}
 	out := Outcome{Operation: op}
 	welcome := g.calls.enter()
 	defer g.calls.leave()
@@ -61,9 +65,12 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, p
 		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: "The request line is not valid"})
 	case g.opt.MaxHeader > 0 && headerSize(r) > g.opt.MaxHeader:
 		return refuse(w, r, out, cause.Failure{Cause: cause.HeaderTooLarge})
-	case planes&Data != 0 && routing.Reserved(r.URL.Path):
+	case badHost != nil:
+		out.Err = badHost
+		return refuse(w, r, out, refusalOfHost(badHost))
+	case planes&Data != 0 && !isApp(op) && routing.Reserved(r.URL.Path):
 		return refuse(w, r, out, cause.Failure{Cause: cause.Reserved, Path: r.URL.Path})
-	case g.isPreflight(r):
+	case g.isPreflight(r) && !(isApp(op) && g.isOpen(r, host)):
 		return g.servePreflight(w, r, planes, out)
 	case websocket.Extended(r) && op.Plane != routing.DataPlane:
 		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
@@ -77,7 +84,7 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, p
 	case op.Plane == routing.ControlPlane:
 		return g.serveControl(w, r, out)
 	default:
-		return g.serveData(w, r, out)
+		return g.serveData(w, r, host, out)
 	}
 }
 
@@ -140,6 +147,8 @@ func protocolOf(r *http.Request, op routing.Operation) protocol.Protocol {
 	switch {
 	case op.Plane == routing.ControlPlane:
 		return protocol.Plain
+	case isApp(op):
+		return protocol.OfApp(r)
 	case op.Plane == routing.DataPlane && op.Name != healthCall && op.Name != filesCall:
 		return protocol.OfRPC(r)
 	default:

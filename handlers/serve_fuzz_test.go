@@ -29,6 +29,10 @@ func FuzzServe(f *testing.F) {
 			}
 		}
 	}
+	for _, host := range []string{"49983-alices.box.test", "49983-bobs.box.test", "3000-bobs.box.test", "api.box.test", "49983-alices.evil.test"} {
+		f.Add([]byte("GET /files?path=/a HTTP/1.1\r\nHost: "+host+"\r\n\r\n"), true, uint8(0), []byte("{}"))
+		f.Add([]byte("POST /process.Process/Start HTTP/1.1\r\nHost: "+host+"\r\nE2b-Sandbox-Id: alices\r\nContent-Length: 2\r\n\r\n{}"), true, uint8(0), []byte("{}"))
+	}
 	statuses := []int{200, 201, 204, 301, 400, 404, 500, 502, 503, 101, 999}
 	f.Fuzz(func(t *testing.T, raw []byte, token bool, status uint8, answer []byte) {
 		r, err := http.ReadRequest(bufio.NewReader(bytes.NewReader(raw)))
@@ -37,6 +41,7 @@ func FuzzServe(f *testing.F) {
 		}
 		synctest.Test(t, func(t *testing.T) {
 			d := newDesk(t)
+			d.gateway.hosts = routing.NewHosts([]routing.Domain{{Name: "box.test"}})
 			note := noted("bob", bob).Metadata()
 			d.rock = func(w http.ResponseWriter, r *http.Request) {
 				w.Header().Set("Content-Type", r.Header.Get("Content-Type"))

@@ -11,7 +11,6 @@ import (
 
 	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
 	"github.com/caddy-e2b/gateway/handlers"
-	"github.com/caddy-e2b/gateway/routing"
 )
 
 // Handler is the handler "http.handlers.e2b". It serves the calls of the E2B
@@ -27,6 +26,7 @@ import (
 // Placeholder | Description
 // ------------|-------------
 // `{http.e2b.sandbox_id}` | The sandbox's id, checked, or empty
+// `{http.e2b.sandbox_port}` | The port of the sandbox that was asked for, or empty
 // `{http.e2b.subject}` | Whose key was sent, or whose sandbox was used, or empty
 // `{http.e2b.cluster}` | The cluster that was asked, or empty
 // `{http.e2b.plane}` | `control`, `data` or `none`
@@ -116,8 +116,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		panic(http.ErrAbortHandler)
 	}
 	defer h.shared.release()
-	if restore := allowSilence(r); restore != nil {
-		defer restore()
+	if live.gateway.IsData(r, h.planes) {
+		defer allowSilence(r)()
 	}
 	if caddy.Exiting() && r.ProtoMajor == 1 && r.Header.Get("Upgrade") == "" {
 		// Work goes on during shutdown_delay, but not the connection: a client
@@ -146,15 +146,12 @@ func peerOf(r *http.Request) handlers.Peer {
 // because a zero or negative timeout would be over before it began.
 const silence = 24 * time.Hour
 
-// allowSilence takes Caddy's idle timeouts off a data-plane request: a program
-// in a sandbox, and whoever talks to it, may be silent for as long as they
+// allowSilence takes Caddy's idle timeouts off a data-plane request, until restore
+// is called: a program in a sandbox, and whoever talks to it, may be silent for as long as they
 // like. Without it read_body_idle (60s by default) resets the HTTP/2 stream of a
 // client that has nothing to say, even while the sandbox is sending.
 // Caddy's timeouts stay on the control plane, whose bodies are short.
 func allowSilence(r *http.Request) (restore func()) {
-	if routing.Classify(r.Method, r.URL.Path).Plane != routing.DataPlane {
-		return nil
-	}
 	reader, writer := caddyhttp.IdleTimeoutsFromContext(r.Context())
 	var restoreReader, restoreWriter func()
 	if reader != nil {

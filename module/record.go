@@ -2,6 +2,7 @@ package module
 
 import (
 	"net/http"
+	"strconv"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -45,7 +46,7 @@ func (h *Handler) complain(r *http.Request, out *handlers.Outcome) {
 	case cause.OK, cause.ClientGone:
 		return
 	case cause.ClientStalled, cause.BadRequest, cause.TooLarge, cause.NoSuchRoute, cause.Reserved, cause.NotOffered, cause.Unauthenticated,
-		cause.Forbidden, cause.HeaderTooLarge, cause.Limit,
+		cause.Forbidden, cause.TrafficTokenMissing, cause.TrafficTokenWrong, cause.HeaderTooLarge, cause.Limit,
 		cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStopped, cause.SandboxStarting:
 		level = zapcore.InfoLevel
 	case cause.Internal:
@@ -64,6 +65,7 @@ func (h *Handler) complain(r *http.Request, out *handlers.Outcome) {
 func fields(out *handlers.Outcome) []zapcore.Field {
 	return []zapcore.Field{
 		zap.String("sandbox_id", out.SandboxID),
+		zap.String("sandbox_port", portText(out.Port)),
 		zap.String("subject", out.Subject),
 		zap.String("cluster", out.Cluster),
 		zap.String("plane", out.Operation.Plane.String()),
@@ -74,6 +76,14 @@ func fields(out *handlers.Outcome) []zapcore.Field {
 	}
 }
 
+// portText is a port of a sandbox, "" for none.
+func portText(port uint16) string {
+	if port == 0 {
+		return ""
+	}
+	return strconv.Itoa(int(port))
+}
+
 // placeholder is the value of one placeholder.
 func placeholder(out *handlers.Outcome, key string) (any, bool) {
 	if len(key) <= len(placeholders) || key[:len(placeholders)] != placeholders {
@@ -82,6 +92,8 @@ func placeholder(out *handlers.Outcome, key string) (any, bool) {
 	switch key[len(placeholders):] {
 	case "sandbox_id":
 		return out.SandboxID, true
+	case "sandbox_port":
+		return portText(out.Port), true
 	case "subject":
 		return out.Subject, true
 	case "cluster":

@@ -29,6 +29,7 @@ func init() {
 	caddy.RegisterModule(RedisKeys{})
 	caddy.RegisterModule(HTTPKeys{})
 	caddy.RegisterModule(ReverseTransport{})
+	caddy.RegisterModule(Permission{})
 	caddycmd.RegisterCommand(keysCommand)
 	httpcaddyfile.RegisterGlobalOption(name, parseGlobal)
 	httpcaddyfile.RegisterHandlerDirective(name, parseDirective)

@@ -131,6 +131,10 @@ type held struct {
 // caller closes the stream.
 func (l *Limiter) Open(who Who) (Stream, *Refusal) {
 	s := Stream{limiter: l}
+	ofSandbox := &l.sandboxes
+	if who.Stranger {
+		ofSandbox = &l.strangers
+	}
 	for i, bound := range []struct {
 		in   *table
 		of   string
@@ -138,7 +142,7 @@ func (l *Limiter) Open(who Who) (Stream, *Refusal) {
 		most int
 	}{
 		{&l.keys, "API key", who.Subject, pick(who.Limits.Streams, l.perKey.Streams)},
-		{&l.sandboxes, "sandbox", who.SandboxID, pick(0, l.perSandbox.Streams)},
+		{ofSandbox, "sandbox", who.SandboxID, pick(0, l.perSandbox.Streams)},
 	} {
 		if bound.most <= 0 || bound.id == "" {
 			continue

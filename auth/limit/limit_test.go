@@ -106,6 +106,25 @@ func TestStreamsAreCountedWhileTheyLive(t *testing.T) {
 	}
 }
 
+func TestStrangersStreamsUseUpNothingOfTheOwners(t *testing.T) {
+	l := New(auth.Limits{}, auth.Limits{Streams: 1})
+	stranger, owner := Who{SandboxID: "a", Stranger: true}, Who{SandboxID: "a", Subject: "alice"}
+	first, r := l.Open(stranger)
+	if r != nil {
+		t.Fatal(r.Text)
+	}
+	if _, r := l.Open(stranger); r == nil {
+		t.Error("two strangers have a stream each")
+	}
+	if _, r := l.Open(owner); r != nil {
+		t.Error(r.Text)
+	}
+	first.Close()
+	if _, r := l.Open(stranger); r != nil {
+		t.Error(r.Text)
+	}
+}
+
 func TestTheShorterBodyLimitHolds(t *testing.T) {
 	l, _ := limiter(auth.Limits{Body: 100}, auth.Limits{Body: 50})
 	for who, want := range map[Who]int64{

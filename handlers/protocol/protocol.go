@@ -52,6 +52,15 @@ func OfRPC(r *http.Request) Protocol {
 	return ConnectUnary
 }
 
+// OfApp is the protocol of a request to a user's own app: of what has a way of its
+// own to tell a failure, gRPC alone can be told from its content type for sure.
+func OfApp(r *http.Request) Protocol {
+	if p, _ := Framing(r.Header.Get("Content-Type")); p == GRPC {
+		return p
+	}
+	return OfPage(r)
+}
+
 // OfPage is the protocol of every other request.
 func OfPage(r *http.Request) Protocol {
 	if isNavigation(r) {

@@ -68,9 +68,21 @@ func (s *scene) curl(t *testing.T, c *cast, with credential, token string) map[s
 				set("header", "X-API-KEY: "+apiKeys[with])
 			}
 		default:
-			set("header", "E2b-Sandbox-Id: "+c.target(s.mode, r, with))
-			set("header", "E2b-Sandbox-Port: 49983")
-			if with != none && r.shape != signed {
+			port := "49983"
+			if r.shape == visitor {
+				port = "8080"
+			}
+			if r.host != "" {
+				set("header", "Host: "+strings.ReplaceAll(r.host, "{target}", c.target(s.mode, r, with)))
+			} else {
+				set("header", "E2b-Sandbox-Id: "+c.target(s.mode, r, with))
+				set("header", "E2b-Sandbox-Port: "+port)
+			}
+			switch {
+			case with == none || r.shape == signed:
+			case r.shape == visitor && s.mode == made:
+				set("header", "E2b-Traffic-Access-Token: "+c.traffic[with])
+			default:
 				set("header", "X-Access-Token: "+token)
 			}
 		}
@@ -135,6 +147,9 @@ func signature(r row, with credential, token string, query bool) string {
 
 // tells reports a body that is as it should be.
 func (a answer) tells(body string) bool {
+	if a.hides != "" && strings.Contains(body, a.hides) {
+		return false
+	}
 	if a.pattern == "" {
 		return body == a.body
 	}
@@ -206,6 +221,11 @@ func TestTheWireMatrix(t *testing.T) {
 			for with, secret := range apiKeys {
 				if strings.Contains(logs, secret) {
 					t.Errorf("the %s key is in the log", with)
+				}
+			}
+			for with, secret := range c.traffic {
+				if with != malformed && strings.Contains(logs, secret) {
+					t.Errorf("the %s traffic token is in the log", with)
 				}
 			}
 			for with, secret := range c.tokens {

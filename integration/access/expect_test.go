@@ -15,6 +15,8 @@ type answer struct {
 	pattern string
 	// grpc is the trailer Grpc-Status, where it is a header (trailers only).
 	grpc string
+	// hides is what the body must not hold, if it is not "".
+	hides string
 }
 
 // What clients are told, to the letter.
@@ -28,6 +30,8 @@ const (
 	signatureRefused = "The signature of the URL is not valid"
 	signatureExpired = "The signature of the URL has expired"
 	signatureUseless = "This gateway cannot check signed URLs: the access token in the header X-Access-Token is required"
+	trafficMissing   = "Sandbox is secured with traffic access token. Token header 'e2b-traffic-access-token' is missing"
+	trafficRefused   = "Sandbox is secured with traffic access token. Provided token in header 'e2b-traffic-access-token' is invalid"
 	sandboxGone      = "The sandbox %s was not found: it was killed, it expired, or it never existed"
 )
 
@@ -51,7 +55,10 @@ func want(m mode, c *cast, r row, with credential) answer {
 		case r.shape == one && with == foreign:
 			return plain(404, "", notYours)
 		case r.shape == many && with == foreign && r.status == 200:
-			good.pattern = `\[\]`
+			good.pattern, good.hides = `\[.*\]`, c.mine()
+			if strings.Contains(r.path, "?") {
+				good.pattern = `\[\]`
+			}
 		}
 		return good
 	}
@@ -66,6 +73,10 @@ func refusal(m mode, c *cast, r row, with credential) answer {
 	id := c.target(m, r, with)
 	status, code, text, sandbox := 401, "unauthenticated", tokenRefused, ""
 	switch {
+	case r.shape == visitor && with == none:
+		status, text = 403, trafficMissing
+	case r.shape == visitor && m == made && with != expired:
+		status, text = 403, trafficRefused
 	case r.shape == signed && with == none, r.shape == file && with == none:
 		text = signatureMissing
 	case r.shape == signed && m == passthrough:
@@ -85,13 +96,13 @@ func refusal(m mode, c *cast, r row, with credential) answer {
 	grpcStatus := map[string]string{"unauthenticated": "16", "unavailable": "14"}[code]
 	switch r.shape {
 	case stream:
-		return answer{200, r.contentType, frame(2, `{"error":`+connect+`}`), "", ""}
+		return answer{200, r.contentType, frame(2, `{"error":`+connect+`}`), "", "", ""}
 	case unary, socket:
-		return answer{status, "application/json", connect, "", ""}
+		return answer{status, "application/json", connect, "", "", ""}
 	case grpc:
-		return answer{200, r.contentType, "", "", grpcStatus}
+		return answer{200, r.contentType, "", "", grpcStatus, ""}
 	case grpcWeb:
-		return answer{200, r.contentType, frame(0x80, "grpc-status: "+grpcStatus+"\r\ngrpc-message: "+text+"\r\n"), "", ""}
+		return answer{200, r.contentType, frame(0x80, "grpc-status: "+grpcStatus+"\r\ngrpc-message: "+text+"\r\n"), "", "", ""}
 	}
 	a := plain(status, sandbox, text)
 	if r.method == "HEAD" {
@@ -106,7 +117,7 @@ func plain(status int, sandboxID, text string) answer {
 	if sandboxID != "" {
 		sandbox = fmt.Sprintf(`"sandboxId":%q,`, sandboxID)
 	}
-	return answer{status, jsonType, fmt.Sprintf(`{%s"message":%q,"code":%d}`, sandbox, text, status), "", ""}
+	return answer{status, jsonType, fmt.Sprintf(`{%s"message":%q,"code":%d}`, sandbox, text, status), "", "", ""}
 }
 
 // target is the sandbox that a call is about. The expired credential of the data

@@ -26,6 +26,7 @@ const (
 	health                // /health
 	socket                // a WebSocket at an RPC
 	fileSock              // a WebSocket at /files or /health
+	visitor               // a port that is not envd's
 )
 
 // row is a call.
@@ -40,6 +41,9 @@ type row struct {
 	answer string
 	// name is the call in messages, where the paths give none.
 	name string
+	// host is the preview host of the call, with {target} for the sandbox it is
+	// about. Without one the routing headers name the sandbox.
+	host string
 }
 
 const (
@@ -57,6 +61,9 @@ func frame(flag byte, payload string) string {
 func notOffered(name string) string {
 	return fmt.Sprintf(`\{"message":"%s is not offered by this deployment","code":501\}`, name)
 }
+
+// notOpen is what those are told who may use a port at which nothing listens.
+const notOpen = `\{"sandboxId":"{id}","message":"The sandbox {id} is running but port is not open","port":8080,"code":502\}`
 
 // rows are all calls. Those that end something stand last.
 var rows = func() []row {
@@ -79,10 +86,20 @@ var rows = func() []row {
 		{method: "GET", path: "/files?path=%2Fa", shape: fileSock, status: 101, answer: `(?s)..{id}.*`, name: "WebSocket at /files"},
 		{method: "GET", path: "/health", shape: fileSock, status: 101, answer: `(?s)..{id}.*`, name: "WebSocket at /health"},
 
+		{method: "POST", path: stat, host: "49983-{target}.box.test", shape: unary, contentType: "application/json", body: `{"path":"/"}`, status: 200, answer: `\{"entry":.*`, name: "at its host"},
+		{method: "POST", path: start, host: "49983-{target}.box.test", shape: stream, contentType: "application/connect+json", body: frame(0, echo), status: 200, answer: `(?s).*dG8gYmUgc2Vlbg==.*"end".*\x02....\{\}`, name: "at its host"},
+		{method: "GET", path: "/files?path=%2Fhome%2Fuser%2Fb", host: "49983-{target}.box.test", shape: signed, status: 200, answer: `signed file`, name: "signed read at its host"},
+		{method: "GET", path: "/health", host: "49983-{target}.box.test", shape: health, status: 204, answer: ``, name: "at its host"},
+		// Nothing listens there, which only those hear who were let through.
+		{method: "GET", path: "/init", shape: visitor, status: 502, answer: notOpen, name: "of an app"},
+		{method: "DELETE", path: "/sandboxes/{id}", shape: visitor, status: 502, answer: notOpen, name: "of an app"},
+		{method: "GET", path: "/any", host: "8080-{target}.box.test", shape: visitor, status: 502, answer: notOpen, name: "of an app at its host"},
+
 		{method: "POST", path: "/sandboxes", shape: newOne, body: `{"templateID":"python:3.11","metadata":{},"timeout":300}`, status: 201, answer: created},
 		{method: "POST", path: "/v2/sandboxes", shape: newOne, body: `{"templateID":"python:3.11"}`, status: 201, answer: created},
 		{method: "GET", path: "/v2/sandboxes?metadata=marker%3D{id}", shape: many, status: 200, answer: `\[\{.*"sandboxID":"{id}".*\}\]`},
-		{method: "GET", path: "/sandboxes", shape: many, status: 501, answer: notOffered("Sandbox.list")},
+		{method: "GET", path: "/sandboxes", shape: many, status: 200, answer: `\[\{.*"sandboxID":"{id}".*\}\]`},
+		{method: "GET", path: "/v2/sandboxes", shape: many, status: 200, answer: `\[\{.*"sandboxID":"{id}".*\}\]`},
 		{method: "GET", path: "/sandboxes/metrics", shape: all, name: "Sandbox.get_metrics"},
 		{method: "GET", path: "/sandboxes/{id}", shape: one, status: 200, answer: `\{.*"sandboxID":"{id}".*\}`},
 		{method: "POST", path: "/sandboxes/{id}/unknown", shape: all, name: "this sandbox call"},
@@ -149,7 +166,7 @@ func TestEveryRouteHasARow(t *testing.T) {
 			t.Errorf("%s has no row", call)
 		}
 	}
-	for s := newOne; s <= fileSock; s++ {
+	for s := newOne; s <= visitor; s++ {
 		if !shapes[s] {
 			t.Errorf("no row of shape %d", s)
 		}

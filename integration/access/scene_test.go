@@ -166,6 +166,8 @@ func (s *scene) caddyfile(tokenKeys ...string) string {
 		keys file %s
 		%s
 		rock_api admin
+		domain box.test
+		traffic private
 		cache {
 			lookup_timeout 10s
 		}
@@ -247,6 +249,8 @@ type cast struct {
 	// tokens open, or do not open, the sandbox mine.
 	tokens map[credential]string
 	old    string // a good token for mine, made with the old key
+	// traffic are the same for mine's ports that are not envd's.
+	traffic map[credential]string
 }
 
 func (c *cast) mine() string   { return c.name + "-mine" }   // alice's, lives on
@@ -275,6 +279,14 @@ func (s *scene) cast(t *testing.T, name string) *cast {
 	c.tokens[valid] = tokens["new"].Mint(auth.AccessToken, c.mine(), alice)
 	c.tokens[wrong] = tokens["new"].Mint(auth.AccessToken, c.paused(), alice)
 	c.tokens[expired] = tokens["new"].Mint(auth.AccessToken, c.ended(), alice)
+	c.traffic = map[credential]string{
+		malformed: "not-a-token",
+		wrong:     tokens["new"].Mint(auth.TrafficToken, c.paused(), alice),
+		expired:   tokens["new"].Mint(auth.TrafficToken, c.ended(), alice),
+		revoked:   tokens["gone"].Mint(auth.TrafficToken, c.mine(), alice),
+		foreign:   tokens["new"].Mint(auth.TrafficToken, c.bobs(), bob),
+		valid:     tokens["new"].Mint(auth.TrafficToken, c.mine(), alice),
+	}
 	c.old = tokens["old"].Mint(auth.AccessToken, c.mine(), alice)
 	return c
 }

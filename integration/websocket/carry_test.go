@@ -25,7 +25,7 @@ func TestFramesOfEverySizeGoByUntouched(t *testing.T) {
 	overBoth(t, func(t *testing.T, transport harness.Transport) {
 		g := open(t, transport, "", echo(t))
 		early := string(frame(0x82, true, "right behind the handshake"))
-		s := dial(t, g, "8080", "/files", early)
+		s := dial(t, g, "8080", "/socket", early)
 		if got := read(t, s, len(early)); got != early {
 			t.Errorf("%q", got)
 		}
@@ -58,7 +58,7 @@ func TestALargeFrameOfTheSandboxArrivesWhole(t *testing.T) {
 			c.Write(goodbye(false, 1000, ""))
 			io.Copy(io.Discard, br)
 		})
-		s := dial(t, g, "8080", "/files", "")
+		s := dial(t, g, "8080", "/socket", "")
 		if got := read(t, s, len(large)); got != string(large) {
 			t.Error("what arrived is not what was sent")
 		}
@@ -77,7 +77,7 @@ func TestTheAnswerAfterTheClientsEndIsDelivered(t *testing.T) {
 			<-time.After(300 * time.Millisecond)
 			io.WriteString(c, late)
 		})
-		s := dial(t, g, "8080", "/files", "")
+		s := dial(t, g, "8080", "/socket", "")
 		s.send(t, []byte("a question"))
 		s.end(t)
 		if got, err := io.ReadAll(s); string(got) != late || err != nil {
@@ -98,7 +98,7 @@ func TestCloseCodesArriveInBothDirections(t *testing.T) {
 			}
 			io.WriteString(c, answer)
 		})
-		s := dial(t, g, "8080", "/files", "")
+		s := dial(t, g, "8080", "/socket", "")
 		s.send(t, []byte(bye))
 		if got := read(t, s, len(answer)); got != answer {
 			t.Errorf("%q", got)
@@ -127,7 +127,7 @@ func TestAnIdleSocketIsLeftAlone(t *testing.T) {
 			}
 			io.Copy(io.Discard, br)
 		})
-		s := dial(t, g, "8080", "/files", "")
+		s := dial(t, g, "8080", "/socket", "")
 		for range 2 {
 			if got := read(t, s, len(ping)); got != string(ping) {
 				t.Errorf("%q", got)
@@ -149,7 +149,7 @@ func TestALostSandboxIsToldInACloseFrame(t *testing.T) {
 			br.ReadByte()
 			c.SetLinger(0)
 		})
-		s := dial(t, g, "8080", "/files", "")
+		s := dial(t, g, "8080", "/socket", "")
 		read(t, s, len(hello))
 		s.send(t, []byte("x"))
 		if got := read(t, s, 4); got[0] != 0x88 || got[2:] != "\x03\xf3" { // 1011
@@ -171,7 +171,7 @@ func TestAClientThatLeavesEndsTheSandboxsSide(t *testing.T) {
 			io.Copy(io.Discard, br)
 			close(left)
 		})
-		s := dial(t, g, "8080", "/files", "")
+		s := dial(t, g, "8080", "/socket", "")
 		read(t, s, 3)
 		s.leave()
 		select {
@@ -188,7 +188,7 @@ func TestAGatewayThatExitsSaysSo(t *testing.T) {
 			io.WriteString(c, agree(t, head)+string(frame(0x81, false, "x")))
 			io.Copy(io.Discard, br)
 		})
-		s := dial(t, g, "8080", "/files", "")
+		s := dial(t, g, "8080", "/socket", "")
 		read(t, s, 3)
 		g.Signal(syscall.SIGTERM)
 		if got := read(t, s, 4); got[0] != 0x88 || got[2:] != "\x03\xe9" { // 1001

@@ -122,7 +122,7 @@ func TestTheBinaryOffersWebSocketsOverHTTP2(t *testing.T) {
 
 func TestConnectOpensNothingButAWebSocketOfASandbox(t *testing.T) {
 	g := open(t, harness.TLS2, "", func(*net.TCPConn, *bufio.Reader, string) { t.Error("the sandbox was asked") })
-	ids := []string{"e2b-sandbox-id", "a", "e2b-sandbox-port", "8080"}
+	ids := []string{"e2b-sandbox-id", "a", "e2b-sandbox-port", "49983"}
 	for name, fields := range map[string][]string{
 		"a tunnel":            {":method", "CONNECT", ":authority", "a.example:443"},
 		"UDP":                 {":method", "CONNECT", ":protocol", "connect-udp", ":scheme", "https", ":authority", "a", ":path", "/files"},
