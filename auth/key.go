@@ -73,7 +73,7 @@ type Tenant struct {
 	UserID       string `json:"user_id,omitempty"`       // X-User-Id
 	Namespace    string `json:"namespace,omitempty"`     // X-Namespace
 	ExperimentID string `json:"experiment_id,omitempty"` // X-Experiment-Id
-	Cluster      string `json:"cluster,omitempty"`       // X-Cluster
+	Cluster      string `json:"cluster,omitempty"`       // X-Cluster. The name of a cluster here pins the key's new sandboxes to it.
 }
 
 // Key is what a store knows of an API key. It is shared and must not be changed.
