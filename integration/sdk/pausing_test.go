@@ -55,7 +55,8 @@ func startPausing(t *testing.T, registry string) Deployment {
 		records := goredis.NewClient(&goredis.Options{Addr: server.Addr})
 		t.Cleanup(func() { records.Close() })
 		options.Records = rock.RedisStrings{Client: records}
-		option = "registry redis {\naddress " + server.Addr + "\n}"
+		// Other tests may keep the machine so busy that a lookup needs longer than the second it has by default.
+		option = "registry redis {\naddress " + server.Addr + "\ntimeout 10s\n}"
 	}
 	cluster, err := rock.New(options)
 	if err != nil {
