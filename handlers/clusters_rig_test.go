@@ -141,6 +141,18 @@ func (d *deployment) serve(w http.ResponseWriter, r *http.Request) {
 	case d.full && r.Method == http.MethodPost:
 		w.WriteHeader(500)
 		fmt.Fprint(w, `{"code":500,"message":"full"}`)
+	case strings.HasPrefix(path, "/sandboxes/"):
+		id := strings.TrimPrefix(path, "/sandboxes/")
+		switch record := d.all[id]; {
+		case record == nil:
+			w.WriteHeader(404)
+			fmt.Fprintf(w, `{"code":404,"message":"sandbox %s not found"}`, id)
+		case r.Method == http.MethodDelete:
+			delete(d.all, id)
+			w.WriteHeader(204)
+		default:
+			fmt.Fprintf(w, `{"sandboxID":%q,"state":"paused"}`, id)
+		}
 	default:
 		w.WriteHeader(404)
 		fmt.Fprint(w, `{"detail":"Not Found"}`)

@@ -108,7 +108,7 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 			break
 		}
 	}
-	if resp == nil || resp.StatusCode == http.StatusNotFound && out.Err != nil {
+	if resp == nil || resp.StatusCode == http.StatusNotFound && out.Err != nil && !op.Create {
 		// Nobody knows it, but not everybody could be asked.
 		if resp != nil {
 			resp.Body.Close()

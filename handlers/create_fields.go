@@ -70,7 +70,13 @@ func (w *wishes) judge(name string, value []byte, resumes bool) (keep bool, err 
 		return true, nil
 	case "network":
 		return false, w.network(value)
-	case "mcp", "iam", "volumeMounts":
+	case "mcp":
+		// A server that needs no settings is asked for by its name: {"duckduckgo":{}}.
+		if servers, ok := take(value); ok && servers.Len() > 0 {
+			return false, refusal(name, name)
+		}
+		fallthrough
+	case "iam", "volumeMounts":
 		if asksForNothing(value, 0) {
 			return false, nil
 		}

@@ -39,6 +39,9 @@ type dataCall struct {
 // serveData carries a call to envd, to what speaks envd's protocol for it, or to
 // an app on another port.
 func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, host routing.Host, out Outcome) Outcome {
+	if websocket.Extended(r) {
+		r = websocket.AsUpgrade(r)
+	}
 	target, err := g.targetOf(r, host)
 	if err != nil {
 		out.Err = err
@@ -161,8 +164,13 @@ func (c *dataCall) serve() {
 		return
 	}
 	defer resp.Body.Close()
-	if websocket.Requested(c.r) && websocket.Switched(resp) {
+	if websocket.Requested(c.r) && websocket.Switched(resp) && websocket.Accepted(c.r, resp) {
 		c.tunnel(resp)
+		return
+	}
+	if websocket.Stream(c.r) != nil && resp.StatusCode < 300 {
+		// It would tell the client that its WebSocket is open.
+		c.fail(cause.Failure{Cause: cause.UpstreamInvalid})
 		return
 	}
 	c.dog.watch()
@@ -193,9 +201,6 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		req.Header[routing.HeaderSandboxPort] = envdPort
 	}
 	c.withhold(req)
-	if c.speaksH2C() {
-		req.Header["Te"] = trailers
-	}
 	if websocket.Requested(c.r) {
 		websocket.Mark(req.Header)
 	}

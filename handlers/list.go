@@ -239,8 +239,11 @@ func (l *list) wants(item *listing.Item) bool {
 	return l.after.Before(item) && l.query.Matches(item)
 }
 
-// skip notes a record that cannot be shown.
+// skip notes a record that cannot be shown. What ROCK says of one may quote what is in it, which is not for the log.
 func (l *list) skip(cluster *routing.Cluster, id string, err error) {
+	if failed := (*RockError)(nil); errors.As(err, &failed) {
+		err = &RockError{Status: failed.Status, Code: failed.Code, Text: "see its own log"}
+	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.skipped++

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -19,6 +20,8 @@ type webSocket struct {
 
 	mu     sync.Mutex // guards writing
 	closed bool       // our close frame is out
+
+	pongs chan string // payloads of answers to pings
 }
 
 const (
@@ -59,6 +62,10 @@ func (ws *webSocket) read() ([]byte, error) {
 		case opPing:
 			_ = ws.write(opPong, payload)
 		case opPong:
+			select {
+			case ws.pongs <- string(payload):
+			default:
+			}
 		case opClose:
 			code := closeNormal
 			if len(payload) >= 2 {
@@ -156,6 +163,38 @@ func (ws *webSocket) write(op byte, payload []byte) error {
 	_, err := ws.conn.Write(append(frame, payload...))
 	ws.closed = op == opClose
 	return err
+}
+
+// keepAlive pings the client and gives it up when it does not answer. A ping that cannot be sent, because the client does not read, waits.
+func (ws *webSocket) keepAlive(over <-chan struct{}, every time.Duration) {
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for n := 0; ; n++ {
+		select {
+		case <-over:
+			return
+		case <-tick.C:
+		}
+		payload := strconv.Itoa(n)
+		if ws.write(opPing, []byte(payload)) != nil {
+			return
+		}
+		late := time.NewTimer(every)
+		for answered := false; !answered; {
+			select {
+			case <-over:
+				late.Stop()
+				return
+			case pong := <-ws.pongs:
+				answered = pong == payload
+			case <-late.C:
+				ws.goodbye(closeInternal, "keepalive ping timeout", true)
+				_ = ws.conn.Close()
+				return
+			}
+		}
+		late.Stop()
+	}
 }
 
 // goodbye sends the close frame, once. Unless the reader goes on, it waits for the client's.

@@ -16,9 +16,6 @@ import (
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
-// large is how much is carried in one request or answer, in bytes.
-const large = 200 << 20
-
 // random is a stream of bytes that repeats nothing, and its hash.
 func random(n int64) (io.Reader, func() string) {
 	sum := sha256.New()

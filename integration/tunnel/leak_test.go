@@ -41,7 +41,7 @@ func take(t testing.TB, g *harness.Process) (h held) {
 // Field report H08.
 func TestNothingIsLeftOfPortForwards(t *testing.T) {
 	s := build(t, "")
-	g := harness.Binary(t, s.config)
+	g := harness.Binary(t, strings.Replace(s.config, "keys off", "keys off\nidle_timeout 1s", 1))
 	box := s.create(t, "a")
 	serveSockets(t, box, hidden, echo)
 	serve(t, box, hidden+1, func(w http.ResponseWriter, r *http.Request) {

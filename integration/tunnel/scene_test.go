@@ -32,12 +32,16 @@ type scene struct {
 }
 
 // build makes the deployment. options are lines of the cluster's block.
-func build(t testing.TB, options string) *scene {
+func build(t testing.TB, options string, change ...func(*rock.Options)) *scene {
 	t.Helper()
 	server := redistest.Start(t, redistest.Options{})
 	records := goredis.NewClient(&goredis.Options{Addr: server.Addr})
 	t.Cleanup(func() { records.Close() })
-	c, err := rock.New(rock.Options{TempDir: t.TempDir(), Records: rock.RedisStrings{Client: records}, Rocklet: true, Published: []int{published}})
+	o := rock.Options{TempDir: t.TempDir(), Records: rock.RedisStrings{Client: records}, Rocklet: true, Published: []int{published}}
+	for _, f := range change {
+		f(&o)
+	}
+	c, err := rock.New(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +57,6 @@ func build(t testing.TB, options string) *scene {
 	return &scene{c, admin.URL(), fmt.Sprintf(`{
 	e2b {
 		keys off
-		idle_timeout 1s
 		registry redis {
 			address %s
 		}

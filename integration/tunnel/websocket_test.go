@@ -131,7 +131,7 @@ func talk(e *harness.Endpoint, port int, who int) error {
 		return err
 	}
 	defer s.Close()
-	for i := range 20 {
+	for i := range 17 {
 		sent := strings.Repeat(fmt.Sprintf("%d/%d ", who, i), 1<<i/8+1)
 		failed := make(chan error, 1)
 		go func() { failed <- s.send(binaryFrame, sent) }()
@@ -207,6 +207,27 @@ func TestASandboxThatDiesClosesItsWebSocketsWith1011(t *testing.T) {
 	c.SetReadDeadline(time.Now().Add(20 * time.Second))
 	op, got, err := c.next()
 	if err != nil || op != closeFrame || len(got) < 2 || binary.BigEndian.Uint16([]byte(got)) != 1011 || !strings.Contains(got, "was not found") {
+		t.Errorf("opcode %d, %q, %v", op, got, err)
+	}
+}
+
+// The rocklet's web server gives up who does not answer its pings.
+func TestASilentWebSocketOutlivesThePingsOfTheRocklet(t *testing.T) {
+	const ping = 200 * time.Millisecond
+	s := build(t, "", func(o *rock.Options) { o.RockletPing = ping })
+	g := harness.Start(t, s.config)
+	serveSockets(t, s.create(t, "a"), hidden, func(s *socket) {
+		silence := time.NewTimer(10 * ping)
+		defer silence.Stop()
+		<-silence.C
+		s.send(closeFrame, "\x0f\xa1bye")
+	})
+	c, err := dialSocket(&g.Endpoint, "a", hidden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	if op, got, err := c.next(); err != nil || op != closeFrame || got != "\x0f\xa1bye" {
 		t.Errorf("opcode %d, %q, %v", op, got, err)
 	}
 }
