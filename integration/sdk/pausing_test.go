@@ -2,6 +2,8 @@ package sdk
 
 import (
 	"fmt"
+	"io"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -55,7 +57,8 @@ func startPausing(t *testing.T, registry string) Deployment {
 		records := goredis.NewClient(&goredis.Options{Addr: server.Addr})
 		t.Cleanup(func() { records.Close() })
 		options.Records = rock.RedisStrings{Client: records}
-		option = "registry redis {\naddress " + server.Addr + "\n}"
+		// Other tests may keep the machine so busy that a lookup needs longer than the second it has by default.
+		option = "registry redis {\naddress " + server.Addr + "\ntimeout 10s\n}"
 	}
 	cluster, err := rock.New(options)
 	if err != nil {
@@ -108,4 +111,41 @@ func startPausing(t *testing.T, registry string) Deployment {
 }
 `, files, option, roles), harness.Cleartext)
 	return Deployment{Deployment: client.Deployment{APIURL: gateway.URL, SandboxURL: gateway.URL, APIKey: key, TemplateID: "python:3.11"}}
+}
+
+// Field report D04: what set_timeout takes, and what ROCK's refusals look like through the gateway.
+func TestSetTimeoutTakesWholeSecondsFromZero(t *testing.T) {
+	d := startPausing(t, "control")
+	post := func(path, body string) (int, string) {
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, d.APIURL+path, strings.NewReader(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header.Set("X-API-Key", d.APIKey)
+		r.Header.Set("Content-Type", "application/json")
+		resp, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		answer, err := io.ReadAll(resp.Body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return resp.StatusCode, string(answer)
+	}
+	if status, answer := post("/sandboxes", `{"templateID":"base","metadata":{"ap-sandbox-id":"timed"}}`); status != 201 {
+		t.Fatalf("%d %s", status, answer)
+	}
+	for body, want := range map[string]int{
+		`{"timeout":90}`: 204, `{"timeout":0}`: 204, `{"timeout":"90"}`: 400, `{"timeout":-1}`: 400, `{"timeout":1.5}`: 400, `{}`: 400,
+	} {
+		status, answer := post("/sandboxes/timed/timeout", body)
+		if status != want || (answer == "") != (want == 204) || want == 400 && !(strings.Contains(answer, "timeout") && strings.Contains(answer, `"code":400`)) {
+			t.Errorf("%s: %d %s", body, status, answer)
+		}
+	}
+	if status, answer := post("/sandboxes/unknown/timeout", `{"timeout":90}`); status != 404 || !strings.Contains(answer, `"code":404`) {
+		t.Errorf("unknown: %d %s", status, answer)
+	}
 }
