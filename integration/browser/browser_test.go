@@ -74,6 +74,10 @@ func (s *scene) visit(t *testing.T, by client.Client) {
 			t.Errorf("%s: %q, want %q", name, got, want)
 		}
 	}
+	// Over a connection that it has for the host already, the browser opens a WebSocket by extended CONNECT, RFC 8441.
+	if carried, want := s.carried("/socket"), protocols[s.Transport]; carried != want {
+		t.Errorf("the WebSocket came over %q, want %q", carried, want)
+	}
 	_, _ = io.WriteString(speak, "\n")
 	if !p.Out.Scan() || p.Out.Text() != `["written by a page", "written by a page in time"]` {
 		t.Errorf("the SDK reads %s after the page has written; %s", p.Out.Text(), p.Stderr())
@@ -85,6 +89,23 @@ func (s *scene) visit(t *testing.T, by client.Client) {
 	if !strings.Contains(document, "<h1>") || !strings.Contains(document, "was not found") || strings.Contains(document, `"code"`) {
 		t.Errorf("at the host of a sandbox that is gone somebody sees %s", document)
 	}
+}
+
+// protocols are what a transport carries, as the access log names it.
+var protocols = map[harness.Transport]string{harness.TLS1: "HTTP/1.1", harness.TLS2: "HTTP/2.0"}
+
+// carried is the protocol of the request for a path, by the access log.
+func (s *scene) carried(path string) string {
+	for line := range strings.Lines(s.Logs()) {
+		var entry struct {
+			Logger  string
+			Request struct{ Proto, URI string }
+		}
+		if json.Unmarshal([]byte(line), &entry) == nil && strings.HasPrefix(entry.Logger, "http.log.access") && entry.Request.URI == path {
+			return entry.Request.Proto
+		}
+	}
+	return ""
 }
 
 // visitors opens the page in the browser and returns its origin and what it found.

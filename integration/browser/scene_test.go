@@ -88,6 +88,7 @@ func open(t *testing.T, over harness.Transport, data dataPlane) *scene {
 	}
 }
 :443 {
+	log
 	e2b
 }
 `, auth.DigestOf(apiKey), tokenSecret, harness.Domain, harness.Port, roles, registry.Addr), over)
