@@ -10,7 +10,7 @@ import (
 )
 
 // RedisFields are the names that [RedisConfig].Fields can replace.
-var RedisFields = []string{"state", "host_ip", "port_mapping", "sandbox_id", "create_time", "start_time"}
+var RedisFields = []string{"state", "host_ip", "port_mapping", "sandbox_id", "create_time", "start_time", "auto_clear_time", "expire_time"}
 
 // redisWatches are the values of [RedisConfig].Watch.
 var redisWatches = []string{"tracking", "keyspace", "off"}
@@ -20,6 +20,7 @@ var redisWatches = []string{"tracking", "keyspace", "off"}
 //	registry redis {
 //	    …                                # see RedisConnection.parseOption
 //	    prefix            <text>
+//	    timeout_prefix    <text>
 //	    field             <rock's name> <name>
 //	    watch             tracking|keyspace|off
 //	}
@@ -36,12 +37,14 @@ func (r *RedisConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 		switch option {
 		case "prefix":
 			return setWord(d, &r.Prefix)
+		case "timeout_prefix":
+			return setWord(d, &r.TimeoutPrefix)
 		case "field":
 			return r.parseField(d)
 		case "watch":
 			return choice(d, &r.Watch, redisWatches...)
 		default:
-			return r.parseOption(d, option, "prefix", "field", "watch")
+			return r.parseOption(d, option, "prefix", "timeout_prefix", "field", "watch")
 		}
 	}, "field")
 	if err != nil {

@@ -9,9 +9,13 @@ type RedisConfig struct {
 	// Prefix stands before the id in the key of a record. Default: "alive:",
 	// ROCK's own.
 	Prefix string `json:"prefix,omitempty"`
+	// TimeoutPrefix stands before the id in the key that holds the end of a sandbox,
+	// which is pushed back while the sandbox is in use. Default: "timeout:", ROCK's
+	// own.
+	TimeoutPrefix string `json:"timeout_prefix,omitempty"`
 	// Fields are the names of what is read in a record, where they differ from
 	// ROCK's own, by ROCK's own: state, host_ip, port_mapping, sandbox_id,
-	// create_time, start_time.
+	// create_time, start_time, and auto_clear_time and expire_time beside it.
 	Fields map[string]string `json:"fields,omitempty"`
 	// Watch is how changes are heard of at once: "tracking" (client tracking
 	// in broadcast mode: Redis 6 or later, nothing to configure there),

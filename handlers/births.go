@@ -17,7 +17,8 @@ type birth struct {
 }
 
 // begin claims an id for the subject until over is called. It reports false while
-// somebody else makes a sandbox with that id.
+// somebody else makes a sandbox with that id. The subject "" is somebody else each
+// time.
 func (b *births) begin(sandboxID, subject string) (over func(), ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -29,7 +30,7 @@ func (b *births) begin(sandboxID, subject string) (over func(), ok bool) {
 			b.underWay = map[string]*birth{}
 		}
 		b.underWay[sandboxID] = at
-	case at.subject != subject:
+	case at.subject != subject || subject == "":
 		return nil, false
 	}
 	at.creates++

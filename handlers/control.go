@@ -54,29 +54,49 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		out.Err = err
 		return refuse(w, r, out, f)
 	}
+	if op.Name == listCall {
+		return g.serveList(w, r, who, out)
+	}
+	var clusters []*routing.Cluster
 	if op.Create {
-		var born func()
-		if body, born, f, err = g.prepareCreate(r.Context(), who, body); f.Cause != cause.OK {
+		made, born, f, err := g.prepareCreate(r.Context(), who, body)
+		if f.Cause != cause.OK {
 			out.Err = err
 			return refuse(w, r, out, f)
 		}
 		defer born()
+		body = made.body
+		var placed func()
+		if clusters, placed, f, err = g.place(r.Context(), r, who, body); f.Cause != cause.OK {
+			out.Err = err
+			return refuse(w, r, out, f)
+		}
+		defer placed()
 	}
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
 	defer cancel()
 	if op.Name == killCall || op.Name == pauseCall {
 		defer g.opt.Deaths.begin(op.SandboxID)()
 	}
-	defer g.calls.add(func(error) { cancel() })()
+	defer g.calls.add(&running{cancel: func(error) { cancel() }})()
+	if serve := g.ownCall(r, op); serve != nil {
+		c := lifeCall{g: g, ctx: ctx, r: r, who: who, op: op, body: body}
+		if answer, ok := serve(&c); ok {
+			return c.tell(w, out, answer)
+		}
+	}
 
+	if !op.Create {
+		clusters = g.candidates(ctx, who, op)
+	}
 	var resp *http.Response
-	for _, cluster := range g.candidates(ctx, who, op) {
+	for _, cluster := range clusters {
 		answer, address, err := g.sendControl(ctx, r, who, cluster, op, body)
 		var dial *upstream.DialError
 		switch {
-		case errors.As(err, &dial) && op.SandboxID != "" && ctx.Err() == nil:
-			out.Err = err
-			continue // another cluster may know the sandbox
+		case errors.As(err, &dial) && (op.SandboxID != "" || op.Create) && ctx.Err() == nil:
+			out.Cluster, out.Err = cluster.Name, err
+			continue // another cluster may know the sandbox, or make it
 		case err != nil:
 			out.Cluster, out.Upstream, out.Err = cluster.Name, address, err
 			return refuse(w, r, out, controlFailure(r.Context(), ctx, err))
@@ -88,7 +108,7 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 			break
 		}
 	}
-	if resp == nil || resp.StatusCode == http.StatusNotFound && out.Err != nil {
+	if resp == nil || resp.StatusCode == http.StatusNotFound && out.Err != nil && !op.Create {
 		// Nobody knows it, but not everybody could be asked.
 		if resp != nil {
 			resp.Body.Close()
@@ -98,35 +118,6 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	out.Err = nil
 	defer resp.Body.Close()
 	return g.answerControl(ctx, w, r, who, resp, out)
-}
-
-// prepareCreate makes the body of a create what ROCK needs and, where there are
-// owners, what shows whose sandbox it will be. born must be called when ROCK has
-// answered.
-func (g *Gateway) prepareCreate(ctx context.Context, who *caller, body []byte) (_ []byte, born func(), _ cause.Failure, _ error) {
-	body, err := completeCreate(body, g.opt.DefaultLifetime)
-	if err != nil {
-		return nil, nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
-	}
-	if who == nil {
-		return body, func() {}, cause.Failure{}, nil
-	}
-	body, id, err := ownCreate(body, routing.Owner{Subject: who.key.Subject, Key: who.key.Digest})
-	switch {
-	case err != nil:
-		return nil, nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
-	case id == "":
-		return body, func() {}, cause.Failure{}, nil
-	}
-	born, free := g.opt.Deaths.births.begin(id, who.key.Subject)
-	if !free {
-		return nil, nil, idTaken, nil
-	}
-	if f, err := g.permitID(ctx, who, id); f.Cause != cause.OK {
-		born()
-		return nil, nil, f, err
-	}
-	return body, born, cause.Failure{}, nil
 }
 
 // candidates are the clusters that may hold what a call is about. With several,
@@ -197,7 +188,8 @@ func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *h
 		return refuse(w, r, out, unknownOutcome(cause.UpstreamInvalid))
 	}
 	head, more, err := peek(resp)
-	if err == nil && more && who != nil && resp.StatusCode < 300 {
+	held := who != nil || handsOut[out.Operation.Name]
+	if err == nil && more && held && resp.StatusCode < 300 {
 		head, more, err = ahead(resp, maxDisclosed)
 	}
 	if err != nil {
@@ -206,14 +198,14 @@ func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *h
 	}
 	f, converted := convertControl(out.Operation, resp, head, more)
 	switch {
-	case who == nil || converted:
+	case !held || converted:
 	case more:
 		f, converted = cause.Failure{Cause: cause.UpstreamInvalid, Message: "The answer is too long"}, true
-	case resp.StatusCode == http.StatusNotFound && out.SandboxID != "":
+	case who != nil && resp.StatusCode == http.StatusNotFound && out.SandboxID != "":
 		f, converted = noSuchSandbox, true // it was there a moment ago
 	}
-	if who != nil && strings.Contains(f.Message, reservedMetadata) {
-		f.Message = "" // a validation error may show what was sent, and with it the note of the owner
+	if strings.Contains(f.Message, reservedMetadata) {
+		f.Message = "" // a validation error may show what was sent, and with it the gateway's notes
 	}
 	if converted {
 		if out.Operation.ChangesState {
@@ -222,8 +214,8 @@ func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *h
 		return refuse(w, r, out, f)
 	}
 	g.learn(out.Operation, resp.StatusCode, head)
-	if who != nil {
-		if head, f = g.discloseAnswer(ctx, who, out.Operation, resp, head); f.Cause != cause.OK {
+	if held {
+		if head, f = g.discloseAnswer(r, who, out.Operation, resp, head); f.Cause != cause.OK {
 			return refuse(w, r, out, f)
 		}
 		resp.Body = io.NopCloser(bytes.NewReader(head))

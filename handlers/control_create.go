@@ -1,104 +1,190 @@
 package handlers
 
 import (
-	"bytes"
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/splice"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
-// completeCreate gives the body of a create the two fields that ROCK requires
-// and newer SDKs leave out: metadata, and timeout in seconds. Every other byte
-// stays as it is.
-func completeCreate(body []byte, lifetime time.Duration) ([]byte, error) {
-	var fields map[string]json.RawMessage
-	if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
-		return nil, errCreateBody
-	}
-	var missing []byte
-	if _, ok := fields["metadata"]; !ok {
-		missing = append(missing, `"metadata":{}`...)
-	}
-	if _, ok := fields["timeout"]; !ok {
-		if missing != nil {
-			missing = append(missing, ',')
-		}
-		missing = append(missing, `"timeout":`...)
-		missing = strconv.AppendInt(missing, int64((lifetime+time.Second-1)/time.Second), 10)
-	}
-	if missing == nil {
-		return body, nil
-	}
-	if len(fields) > 0 {
-		missing = append(missing, ',')
-	}
-	open := bytes.IndexByte(body, '{') + 1
-	completed := make([]byte, 0, len(body)+len(missing))
-	completed = append(completed, body[:open]...)
-	completed = append(completed, missing...)
-	return append(completed, body[open:]...), nil
+// A create of an SDK becomes one that ROCK understands: it gets the two fields that
+// ROCK requires and newer SDKs leave out, loses what ROCK would refuse although it
+// asks for nothing, and is refused when it asks for what nobody here can give
+// (create_fields.go). The gateway notes in the metadata what it must know of the
+// sandbox later. Every other byte stays as it is.
+
+// creation is a create that may go to ROCK.
+type creation struct {
+	body []byte
+	// id is what the creator wants the sandbox to be called, or "".
+	id string
+	// private: the creator wants a token asked for on every port.
+	private bool
 }
 
-var errCreateBody = errors.New("the body must be a JSON object")
+// prepareCreate makes the body of a create what ROCK needs. born must be called
+// when ROCK has answered.
+func (g *Gateway) prepareCreate(ctx context.Context, who *caller, body []byte) (_ creation, born func(), _ cause.Failure, _ error) {
+	born = func() {}
+	made, err := translateCreate(body, createRules{owner: who.owner(), lifetime: g.opt.DefaultLifetime, resumes: g.resumes()})
+	switch {
+	case err != nil:
+		return creation{}, nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
+	case who == nil:
+		return made, born, cause.Failure{}, nil
+	}
+	who.private = made.private
+	if made.id == "" {
+		return made, born, cause.Failure{}, nil
+	}
+	born, free := g.opt.Deaths.births.begin(made.id, who.key.Subject)
+	if !free {
+		return creation{}, nil, idTaken, nil
+	}
+	if f, err := g.permitID(ctx, who, made.id); f.Cause != cause.OK {
+		born()
+		return creation{}, nil, f, err
+	}
+	return made, born, cause.Failure{}, nil
+}
+
+// owner is who will own what the caller makes, the zero Owner without access.
+func (c *caller) owner() routing.Owner {
+	if c == nil {
+		return routing.Owner{}
+	}
+	return routing.Owner{Subject: c.key.Subject, Key: c.key.Digest}
+}
+
+// resumes reports that a paused sandbox can be resumed, in whatever cluster it is
+// made.
+func (g *Gateway) resumes() bool {
+	for _, c := range g.opt.Clusters {
+		if !c.Restarts {
+			return false
+		}
+	}
+	return true
+}
+
+// createRules are what the translation of a create depends on.
+type createRules struct {
+	owner    routing.Owner // noted, unless it is the zero Owner
+	lifetime time.Duration // of a sandbox whose creator names none
+	resumes  bool          // a paused sandbox can be resumed here
+}
+
+var (
+	errCreateBody = errors.New("the body must be a JSON object")
+	errMetadata   = errors.New("metadata must be an object of strings")
+)
+
+// translateCreate translates the body of a create. Its errors are for the client.
+func translateCreate(body []byte, rules createRules) (creation, error) {
+	create, ok := splice.Parse(body)
+	if !ok || !create.IsObject() {
+		return creation{}, errCreateBody
+	}
+	var asked wishes
+	seen := make(map[string]bool, create.Len())
+	for i := range create.Len() {
+		name := create.Name(i)
+		if seen[name] {
+			return creation{}, fmt.Errorf("%s is given twice", printable(name))
+		}
+		seen[name] = true
+		keep, err := asked.judge(name, create.Value(i), rules.resumes)
+		if err != nil {
+			return creation{}, err
+		}
+		if !keep {
+			create.Remove(i)
+		}
+	}
+	id, err := annotate(create, rules.owner, asked)
+	if err != nil {
+		return creation{}, err
+	}
+	if !seen["timeout"] {
+		create.Add("timeout", strconv.AppendInt(nil, int64((rules.lifetime+time.Second-1)/time.Second), 10))
+	}
+	return creation{create.Bytes(), id, asked.private}, nil
+}
 
 // chosenID is the metadata key by which a creator chooses the sandbox's id
 // (rock/common/constants.py).
 const chosenID = "ap-sandbox-id"
 
 // reservedMetadata begins the metadata keys that are the gateway's own.
-const reservedMetadata = "e2b-gateway/"
+const reservedMetadata = routing.MetadataPrefix
 
-// ownCreate notes the owner in the metadata of a completed create. id is what
-// the creator wants the sandbox to be called, or "". Every other byte stays as
-// it is. What two readers could read in two ways is refused: the note must be
-// what ROCK finds.
-func ownCreate(body []byte, owner routing.Owner) (owned []byte, id string, err error) {
-	create, ok := splice.Parse(body)
-	if !ok || !create.IsObject() {
-		return nil, "", errCreateBody
-	}
+// reserved reports a metadata key that is the gateway's own, in letters of either
+// case.
+func reserved(key string) bool {
+	return len(key) >= len(reservedMetadata) && strings.EqualFold(key[:len(reservedMetadata)], reservedMetadata)
+}
+
+// annotate checks the metadata of a create and puts the gateway's notes into it,
+// making it if there is none. id is what the creator wants the sandbox to be called.
+func annotate(create *splice.Node, owner routing.Owner, asked wishes) (id string, err error) {
 	at := create.Find("metadata")
-	if at < 0 {
-		return nil, "", errMetadata
+	metadata, ok := splice.Parse([]byte("{}"))
+	if at >= 0 {
+		metadata, ok = create.Child(at)
 	}
-	for i := range create.Len() {
-		if i != at && create.Name(i) == "metadata" {
-			return nil, "", errors.New("metadata is given twice")
-		}
-	}
-	metadata, ok := create.Child(at)
 	if !ok || !metadata.IsObject() {
-		return nil, "", errMetadata
+		return "", errMetadata
 	}
+	if id, err = readMetadata(metadata); err != nil {
+		return "", err
+	}
+	note := func(key, value string) { metadata.Add(key, splice.Quote(value)) }
+	if owner.Subject != "" {
+		note(routing.MetadataOwner, owner.Metadata())
+		note(routing.MetadataSubject, owner.Subject)
+	}
+	if asked.private {
+		note(routing.MetadataTraffic, routing.TrafficPrivate)
+	}
+	if asked.pause {
+		note(routing.MetadataOnTimeout, routing.OnTimeoutPause)
+	}
+	if at < 0 {
+		create.Add("metadata", metadata.Bytes())
+	} else {
+		create.Set(at, metadata.Bytes())
+	}
+	return id, nil
+}
+
+// readMetadata refuses what two readers could read in two ways, since the notes must
+// be what ROCK finds, and what is the gateway's or ROCK's to say.
+func readMetadata(metadata *splice.Node) (id string, err error) {
 	seen := make(map[string]bool, metadata.Len())
 	for i := range metadata.Len() {
 		name := metadata.Name(i)
 		value, ok := metadata.Text(i)
 		switch {
 		case !ok:
-			return nil, "", errMetadata
+			return "", errMetadata
 		case seen[name]:
-			return nil, "", errors.New("metadata holds a key twice")
-		case len(name) >= len(reservedMetadata) && strings.EqualFold(name[:len(reservedMetadata)], reservedMetadata):
-			return nil, "", fmt.Errorf("metadata: keys that begin with %s are the gateway's own", reservedMetadata)
+			return "", errors.New("metadata holds a key twice")
+		case reserved(name):
+			return "", fmt.Errorf("metadata: keys that begin with %s are the gateway's own", reservedMetadata)
 		case name == routing.MetadataAddress:
-			return nil, "", errors.New("metadata: the address of a sandbox is ROCK's to say")
+			return "", errors.New("metadata: the address of a sandbox is ROCK's to say")
 		case name == chosenID && !routing.ValidSandboxID(value):
-			return nil, "", fmt.Errorf("metadata: %s: %w", chosenID, routing.ErrInvalidSandboxID)
+			return "", fmt.Errorf("metadata: %s: %w", chosenID, routing.ErrInvalidSandboxID)
 		case name == chosenID:
 			id = value
 		}
 		seen[name] = true
 	}
-	metadata.Add(routing.MetadataOwner, splice.Quote(owner.Metadata()))
-	create.Set(at, metadata.Bytes())
-	return create.Bytes(), id, nil
+	return id, nil
 }
-
-var errMetadata = errors.New("metadata must be an object of strings")

@@ -20,14 +20,17 @@ func TestEachControlCallGoesToItsRole(t *testing.T) {
 	role := func(name string) http.HandlerFunc {
 		return func(w http.ResponseWriter, r *http.Request) {
 			answered = name + " " + r.Method + " " + r.RequestURI
-			answerWith(200, unary, `{"sandboxID":"a-1"}`)(w, r)
+			body := `{"sandboxID":"a-1"}`
+			if name == "proxy" {
+				body = `[]`
+			}
+			answerWith(200, unary, body)(w, r)
 		}
 	}
 	g.admin, g.proxy = role("admin"), role("proxy")
 	for _, tc := range []struct{ method, target, want string }{
 		{"POST", "/sandboxes", "admin POST /sandboxes"},
 		{"POST", "/v2/sandboxes", "admin POST /sandboxes"},
-		{"GET", "/v2/sandboxes?metadata=a%252520b%3Dc%252526d", "proxy GET /v2/sandboxes?metadata=a%252520b%3Dc%252526d"},
 		{"GET", "/sandboxes/a-1", "admin GET /sandboxes/a-1"},
 		{"DELETE", "/sandboxes/a-1", "admin DELETE /sandboxes/a-1"},
 		{"POST", "/sandboxes/a-1/timeout", "admin POST /sandboxes/a-1/timeout"},
@@ -138,45 +141,6 @@ func TestAnAnswerThatIsNotE2BsBecomesAnE2BError(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Contract checklist 24 and 25, field report D01.
-func TestACreateGetsWhatRockRequiresAndNothingElse(t *testing.T) {
-	for in, want := range map[string]string{
-		`{"templateID":"base"}`:                            `{"metadata":{},"timeout":300,"templateID":"base"}`,
-		` {  "templateID":"base", "x":1e2}`:                ` {"metadata":{},"timeout":300,  "templateID":"base", "x":1e2}`,
-		`{"templateID":"base","timeout":5}`:                `{"metadata":{},"templateID":"base","timeout":5}`,
-		`{"metadata":{"a":"b"},"templateID":"base"}`:       `{"timeout":300,"metadata":{"a":"b"},"templateID":"base"}`,
-		`{"timeout":5,"metadata":{},"secure":true,"n":{}}`: `{"timeout":5,"metadata":{},"secure":true,"n":{}}`,
-		`{}`: `{"metadata":{},"timeout":300}`,
-	} {
-		got, err := completeCreate([]byte(in), 300*time.Second)
-		if err != nil || string(got) != want {
-			t.Errorf("%s became %s, %v", in, got, err)
-		}
-	}
-	for _, in := range []string{``, `[]`, `null`, `"x"`, `{`, `{} {}`} {
-		g := newRig(t)
-		r := g.send(t, "POST", "/sandboxes", unary, in)
-		if code, _ := r.e2b(t); code != 400 || g.upstreamHits.Load() != 0 {
-			t.Errorf("%q: %d %s", in, r.status, r.body)
-		}
-	}
-}
-
-func FuzzCompleteCreate(f *testing.F) {
-	f.Add([]byte(`{"templateID":"base"}`))
-	f.Add([]byte(` {"metadata" : {"a":"{"}, "x":[1]} `))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		got, err := completeCreate(body, time.Minute)
-		if err != nil {
-			return
-		}
-		again, err := completeCreate(got, time.Hour)
-		if err != nil || string(again) != string(got) {
-			t.Fatalf("%q became %q and then %q, %v", body, got, again, err)
-		}
-	})
 }
 
 // Contract checklist 31: 503 only when nothing was done.

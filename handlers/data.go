@@ -39,6 +39,9 @@ type dataCall struct {
 // serveData carries a call to envd, to what speaks envd's protocol for it, or to
 // an app on another port.
 func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, host *routing.Host, out Outcome) Outcome {
+	if websocket.Extended(r) {
+		r = websocket.AsUpgrade(r)
+	}
 	c, shown, f := g.newCall(r, host, &out)
 	if c == nil {
 		return refuse(w, r, out, f)
@@ -181,8 +184,13 @@ func (c *dataCall) serve() {
 		return
 	}
 	defer resp.Body.Close()
-	if websocket.Requested(c.r) && websocket.Switched(resp) {
+	if websocket.Requested(c.r) && websocket.Switched(resp) && websocket.Accepted(c.r, resp) {
 		c.tunnel(resp)
+		return
+	}
+	if websocket.Stream(c.r) != nil && resp.StatusCode < 300 {
+		// It would tell the client that its WebSocket is open.
+		c.fail(cause.Failure{Cause: cause.UpstreamInvalid})
 		return
 	}
 	c.dog.watch()
@@ -213,9 +221,6 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		req.Header[routing.HeaderSandboxPort] = envdPort
 	}
 	c.withhold(req)
-	if c.speaksH2C() {
-		req.Header["Te"] = trailers
-	}
 	if websocket.Requested(c.r) {
 		websocket.Mark(req.Header)
 	}
@@ -245,7 +250,10 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		// The answer may begin while the body is still coming; over HTTP/1.1
 		// net/http must be told so, or it eats the body.
 		_ = c.control.EnableFullDuplex()
-		c.body = &streamedBody{body: c.r.Body, left: n}
+		c.body = &streamedBody{body: c.r.Body, left: n, dog: c.dog}
+		if c.speaksH2C() {
+			c.body.interrupt = func() { _ = c.control.SetReadDeadline(time.Unix(1, 0)) }
+		}
 		req.Body = c.body
 		req.ContentLength = n
 		stop := done
@@ -271,7 +279,11 @@ func (c *dataCall) bound() (done func()) {
 	if c.proto.Framed() {
 		c.register()
 	} else {
-		c.forget = c.g.calls.add(cancel)
+		call := &running{c.route, cancel, c.dog}
+		if c.out.Operation.Name == healthCall {
+			call.dog = nil // to ask is not to use
+		}
+		c.forget = c.g.calls.add(call)
 	}
 	if d, ok := clientDeadline(c.r.Header); ok && !c.toApp() {
 		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
@@ -289,7 +301,7 @@ func (c *dataCall) register() {
 	if c.forget != nil {
 		c.forget()
 	}
-	c.forget = c.g.streams.add(&running{c.route, c.cancel})
+	c.forget = c.g.streams.add(&running{c.route, c.cancel, c.dog})
 }
 
 // registerAgain notes another route of a call that is a stream.

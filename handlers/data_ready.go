@@ -31,7 +31,7 @@ func (c *dataCall) awaitReady() *cause.Failure {
 	if timed {
 		defer time.AfterFunc(deadline+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop()
 	}
-	defer c.g.calls.add(cancel)()
+	defer c.g.calls.add(&running{c.route, cancel, c.dog})()
 	if err := c.readAhead(); err != nil {
 		return c.bodyFailed(err)
 	}

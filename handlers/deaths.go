@@ -9,13 +9,17 @@ import (
 // Deaths carries between gateways what calls of the control plane do to
 // sandboxes. After a reload the streams that run belong to the gateway of the
 // config that they began with, and the call that ends their sandbox to another. So
-// do two creates that want one id. Gateways that may serve the same sandboxes share one.
+// do two creates that want one id, and two calls that start one sandbox again. Gateways that may serve the same sandboxes share one.
 type Deaths struct {
 	mu       sync.Mutex
 	gateways map[*Gateway]struct{}
 	underWay map[string]int // calls that may end a sandbox, by its id
 
-	births births
+	births   births
+	restarts restarts
+	// settling are the creates under way for which a cluster is being found, by
+	// chosen id.
+	settling births
 }
 
 // NewDeaths makes a Deaths.

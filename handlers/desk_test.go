@@ -71,9 +71,19 @@ func (r *records) Lookup(_ context.Context, id string) (*routing.Route, error) {
 }
 
 func (r *records) set(id string, state routing.State, owner routing.Owner) {
+	r.put(&routing.Route{SandboxID: id, State: state, Lifecycle: "life1", Owner: owner})
+}
+
+func (r *records) put(route *routing.Route) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.routes[id] = &routing.Route{SandboxID: id, State: state, Lifecycle: "life1", Owner: owner}
+	r.routes[route.SandboxID] = route
+}
+
+func (r *records) forget(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	delete(r.routes, id)
 }
 
 func (r *records) fail(err error) {
@@ -103,8 +113,18 @@ type sentOn struct {
 	body string
 }
 
-// RoundTrip implements Upstream.
-func (d *desk) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip implements Upstream. An error that rock panics with is what becomes of the
+// request.
+func (d *desk) RoundTrip(r *http.Request) (_ *http.Response, err error) {
+	defer func() {
+		switch p := recover().(type) {
+		case nil:
+		case error:
+			err = p
+		default:
+			panic(p)
+		}
+	}()
 	var body []byte
 	if r.Body != nil {
 		body, _ = io.ReadAll(r.Body)
@@ -124,7 +144,9 @@ func noted(subject, key string) routing.Owner {
 	return routing.Owner{Subject: subject, Key: auth.DigestOf(key)}
 }
 
-func newDesk(t testing.TB) *desk {
+func newDesk(t testing.TB) *desk { return newDeskWith(t, func(*Options) {}) }
+
+func newDeskWith(t testing.TB, change func(*Options)) *desk {
 	t.Helper()
 	d := &desk{keys: &keyring{keys: map[auth.Digest]*auth.Key{}}, records: &records{routes: map[string]*routing.Route{}}}
 	add := func(secret, subject string, scopes auth.Scopes) *auth.Key {
@@ -157,7 +179,9 @@ func newDesk(t testing.TB) *desk {
 	role := routing.NewBalancer([]*routing.Endpoint{e}, nil)
 	cluster := &routing.Cluster{Name: "test", Mode: routing.ModeRock, Admin: role, Proxy: role}
 	cache := routing.NewCache(routing.NewUnion([]routing.Member{{Cluster: "test", Registry: d.records}}), routing.CacheOptions{})
-	d.gateway = New(Options{Clusters: []*routing.Cluster{cluster}, Routes: cache, Upstream: d, Access: d.access})
+	opt := Options{Clusters: []*routing.Cluster{cluster}, Routes: cache, Upstream: d, Access: d.access}
+	change(&opt)
+	d.gateway = New(opt)
 	t.Cleanup(func() {
 		d.gateway.Close()
 		cache.Close()
@@ -190,4 +214,7 @@ func (d *desk) took() []sentOn {
 	return sent
 }
 
-var errDown = errors.New("down")
+var (
+	errDown = errors.New("down")
+	errLost = errors.New("the connection was lost")
+)

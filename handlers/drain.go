@@ -95,7 +95,7 @@ type calls struct {
 	over chan struct{}
 
 	mu      sync.Mutex
-	others  map[*context.CancelCauseFunc]struct{} // calls that are no streams
+	others  map[*running]struct{} // calls that are no streams
 	givenUp bool
 }
 
@@ -136,21 +136,29 @@ func (c *calls) wait(ctx context.Context, d time.Duration) bool {
 
 // add registers a call that is no stream. The function that it returns takes it
 // out.
-func (c *calls) add(cancel context.CancelCauseFunc) (remove func()) {
+func (c *calls) add(r *running) (remove func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.givenUp {
-		cancel(ended{cause.Deadline})
+		r.cancel(ended{cause.Deadline})
 	}
 	if c.others == nil {
-		c.others = map[*context.CancelCauseFunc]struct{}{}
+		c.others = map[*running]struct{}{}
 	}
-	key := &cancel
-	c.others[key] = struct{}{}
+	c.others[r] = struct{}{}
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
-		delete(c.others, key)
+		delete(c.others, r)
+	}
+}
+
+// each does something with every call that is no stream, in no order.
+func (c *calls) each(do func(*running)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for r := range c.others {
+		do(r)
 	}
 }
 
@@ -160,8 +168,8 @@ func (c *calls) giveUp() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.givenUp = true
-	for cancel := range c.others {
-		(*cancel)(ended{cause.Deadline})
+	for r := range c.others {
+		r.cancel(ended{cause.Deadline})
 	}
 }
 

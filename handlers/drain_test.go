@@ -46,7 +46,7 @@ func idleGateway(t *testing.T) *Gateway {
 func (g *Gateway) run(sandbox string, over func()) {
 	g.calls.enter()
 	ctx, cancel := context.WithCancelCause(context.Background())
-	remove := g.streams.add(&running{&routing.Route{SandboxID: sandbox}, cancel})
+	remove := g.streams.add(&running{&routing.Route{SandboxID: sandbox}, cancel, nil})
 	context.AfterFunc(ctx, func() {
 		if endedBy(ctx) == cause.Drain {
 			over()

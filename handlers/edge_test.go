@@ -460,7 +460,7 @@ func TestASuccessWithoutWhatWasAskedForIsNone(t *testing.T) {
 		"a long failure":           {"POST", "/sandboxes/a/timeout", 200, long, 500},
 		"nothing for a kill":       {"DELETE", "/sandboxes/a", 200, "", 200},
 		"nothing, and none needed": {"DELETE", "/sandboxes/a", 204, "", 204},
-		"a long list":              {"GET", "/v2/sandboxes?metadata=a", 200, "[" + strings.Repeat("{},", 30<<10) + "{}]", 200},
+		"a long list":              {"GET", "/templates", 200, "[" + strings.Repeat("{},", 30<<10) + "{}]", 200},
 	} {
 		g := newRig(t)
 		g.admin = answerWith(tc.status, unary, tc.body)

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"net/http"
+	"sync"
 	"time"
 
 	"github.com/caddy-e2b/gateway/auth/limit"
@@ -18,8 +19,8 @@ type Upstream interface {
 
 // Options are the parts of a Gateway. Zero values mean the defaults.
 type Options struct {
-	// Clusters are the deployments behind the gateway, at least one. The
-	// first is the one that new sandboxes are created in.
+	// Clusters are the deployments behind the gateway, at least one. Where
+	// nothing else decides, new sandboxes are created in the first.
 	Clusters []*routing.Cluster
 	// Routes answers where a sandbox is.
 	Routes *routing.Cache
@@ -98,9 +99,13 @@ type Gateway struct {
 	calls    calls
 	looks    looks
 	sweeper  sweeper
+	shares   shares
+	lists    *lists
 	ready    readiness
+	activity activity
 	floor    time.Duration   // notFoundFloor, but for tests with sockets
 	ctx      context.Context // ends with Close
+	tasks    sync.WaitGroup  // that end with it
 	close    []func()
 }
 
@@ -146,15 +151,20 @@ func New(opt Options) *Gateway {
 		opt.ClientStall = 5 * time.Minute
 	}
 	g := &Gateway{opt: opt, clusters: map[string]*routing.Cluster{}, floor: notFoundFloor, hosts: routing.NewHosts(opt.Domains)}
-	g.looks.g, g.sweeper.g, g.ready.g = g, g, g
+	g.looks.g, g.sweeper.g, g.ready.g, g.activity.g = g, g, g, g
 	g.sweeper.dirty = map[string]*routing.Route{}
 	ctx, cancel := context.WithCancel(context.Background())
 	g.ctx = ctx
 	g.calls.over = make(chan struct{}, 1)
+	g.lists = newLists(opt.Clusters)
 	for _, c := range opt.Clusters {
 		g.clusters[c.Name] = c
 	}
 	g.close = []func(){opt.Deaths.join(g), opt.Routes.OnChange(g.sweeper.changed), opt.Routes.OnChange(g.ready.changed), cancel}
+	if opt.Activity > 0 && opt.Routes.Extends() {
+		g.activity.on = true
+		g.tasks.Go(func() { g.activity.run(ctx) })
+	}
 	return g
 }
 
@@ -164,4 +174,5 @@ func (g *Gateway) Close() {
 	for _, f := range g.close {
 		f()
 	}
+	g.tasks.Wait()
 }

@@ -85,6 +85,9 @@ func (c *dataCall) send(req *http.Request, hops []hop) (*http.Response, error) {
 			req.Host = h.address
 		}
 		c.out.Upstream = h.address
+		if h.endpoint == nil && c.out.Operation.Name != healthCall {
+			c.g.activity.touch(c.route) // ROCK does not see it
+		}
 		var resp *http.Response
 		resp, err = c.g.opt.Upstream.RoundTrip(req)
 		var dial *upstream.DialError

@@ -24,6 +24,16 @@ type caller struct {
 	subject string
 	// cluster is where that sandbox is, or "".
 	cluster string
+	// private: the sandbox that the call makes has a token asked for on every port.
+	private bool
+}
+
+// about is whose sandbox the call is about, "" for nobody's known.
+func (c *caller) about() string {
+	if c == nil {
+		return ""
+	}
+	return c.subject
 }
 
 // name is who calls, for logs.

@@ -120,7 +120,7 @@ func TestRockIsToldTheTenantAndNoSecret(t *testing.T) {
 	for key, want := range map[string]string{alice: "u-alice", bob: ""} {
 		d.ask(key, "POST", "/sandboxes", `{"templateID":"base"}`,
 			"Authorization", "Bearer "+key, "X-Key", key, "Xrl-Authorization", "Bearer "+key, "Cookie", key, "X_API_KEY", key,
-			"X-User-Id", "root", "x_user_id", "root", "X-Cluster", "other", "X-Experiment-Id", "e")
+			"X-User-Id", "root", "x_user_id", "root", "X-Cluster", "test", "X-Experiment-Id", "e")
 		sent := d.took()
 		if len(sent) != 1 {
 			t.Fatalf("%d calls", len(sent))

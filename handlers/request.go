@@ -171,7 +171,13 @@ func bufferedBody(out *http.Request, b []byte) {
 // sends it may close it as often as it likes; only finish ends it.
 type streamedBody struct {
 	body io.ReadCloser
-	left int64 // still to come, negative when unknown; only Read uses it
+	dog  *watchdog // hears of what the client sends
+	left int64     // still to come, negative when unknown; only Read uses it
+	// interrupt, if not nil, ends a Read that waits when who sends the body closes
+	// it: HTTP/2's client says only then that it has lost the answer. A body of
+	// which nothing was read may be sent again and is left alone.
+	interrupt        func()
+	begun, abandoned atomic.Bool
 	// whole is set when all of it was read, failed when the client's side of
 	// it broke.
 	whole  atomic.Bool
@@ -179,18 +185,26 @@ type streamedBody struct {
 }
 
 func (s *streamedBody) Read(p []byte) (int, error) {
+	s.begun.Store(true)
 	n, err := s.body.Read(p)
 	s.left -= int64(n)
+	s.dog.pass(n)
 	switch {
 	case err == io.EOF, s.left == 0:
 		s.whole.Store(true)
-	case err != nil:
+	case err != nil && !s.abandoned.Load():
 		s.failed.Store(&err)
 	}
 	return n, err
 }
 
-func (s *streamedBody) Close() error { return nil }
+func (s *streamedBody) Close() error {
+	if s.interrupt != nil && s.begun.Load() && !s.whole.Load() {
+		s.abandoned.Store(true)
+		s.interrupt()
+	}
+	return nil
+}
 
 // abandonedBodyGrace is how long a client may go on sending a body that nobody
 // wants, so that it gets to read the answer before the connection ends.

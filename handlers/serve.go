@@ -10,6 +10,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
+	"github.com/caddy-e2b/gateway/handlers/websocket"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -66,6 +67,8 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, p
 	switch {
 	case g.isPreflight(r) && !(isApp(*op) && g.isOpen(r, host)):
 		return g.servePreflight(w, r, planes, out)
+	case websocket.Extended(r) && op.Plane != routing.DataPlane:
+		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
 	case planes&Control != 0 && op.Plane == routing.NoPlane:
 		if out.Operation = g.nativeOperation(r); out.Operation.Plane != routing.NoPlane {
 			return g.serveNative(w, r, out)
@@ -115,6 +118,9 @@ const maxAwaited = 256 << 10
 // among them, that throw the answer away at a reset: their users would see a
 // broken connection and not that their key is wrong.
 func awaitBody(w http.ResponseWriter, r *http.Request) {
+	if websocket.Extended(r) {
+		return // it sends nothing before the answer, and does not end
+	}
 	if r.ProtoMajor != 2 || r.ContentLength == 0 || r.ContentLength > maxAwaited || r.Header.Get("Expect") != "" {
 		return
 	}
@@ -141,10 +147,15 @@ func tell(w http.ResponseWriter, r *http.Request, out Outcome, f cause.Failure) 
 
 // Names of the calls that need a rule of their own (routing.Classify).
 const (
-	healthCall = "health"
-	filesCall  = "files"
-	killCall   = "Sandbox.kill"
-	pauseCall  = "Sandbox.pause"
+	healthCall  = "health"
+	filesCall   = "files"
+	createCall  = "Sandbox.create"
+	infoCall    = "Sandbox.get_info"
+	killCall    = "Sandbox.kill"
+	pauseCall   = "Sandbox.pause"
+	connectCall = "Sandbox.connect"
+	resumeCall  = "Sandbox.resume"
+	refreshCall = "Sandbox.refresh"
 )
 
 // protocolOf is the protocol in which a failure of the call must be told. Only
@@ -164,8 +175,8 @@ func protocolOf(r *http.Request, op routing.Operation) protocol.Protocol {
 
 // sendable reports a request that can be written as one and read in one way
 // only. HTTP/2 lets a client put a space into its path, any word into its
-// method, and name two lengths or none that is a number. TRACE and CONNECT are
-// no calls of any API.
+// method, and name two lengths or none that is a number. TRACE is no call of any API,
+// and CONNECT opens nothing but a WebSocket.
 func sendable(r *http.Request) bool {
 	if told := r.Header["Content-Length"]; len(told) > 0 {
 		// net/http makes 0 of what is no number, and serves the request.
@@ -178,5 +189,8 @@ func sendable(r *http.Request) bool {
 			return false
 		}
 	}
-	return r.Method != http.MethodTrace && r.Method != http.MethodConnect && httpguts.ValidHeaderFieldName(r.Method)
+	if r.Method == http.MethodConnect && !websocket.Extended(r) {
+		return false
+	}
+	return r.Method != http.MethodTrace && httpguts.ValidHeaderFieldName(r.Method)
 }

@@ -17,10 +17,11 @@ type streams struct {
 	drained bool
 }
 
-// running is one stream.
+// running is one stream, or another call.
 type running struct {
-	route  *routing.Route
+	route  *routing.Route // nil for a call of the control plane
 	cancel context.CancelCauseFunc
+	dog    *watchdog // knows whether bytes go by; nil for a call that is no use of a sandbox
 }
 
 // add registers a stream. The function that it returns takes it out.
@@ -57,15 +58,20 @@ func (s *streams) end(sandboxID string, why cause.Cause) {
 	}
 }
 
-// all returns every stream that runs, in no order.
-func (s *streams) all() (all []*running) {
+// each does something with every stream that runs, in no order.
+func (s *streams) each(do func(*running)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, live := range s.live {
 		for r := range live {
-			all = append(all, r)
+			do(r)
 		}
 	}
+}
+
+// all returns every stream that runs, in no order.
+func (s *streams) all() (all []*running) {
+	s.each(func(r *running) { all = append(all, r) })
 	return all
 }
 

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"os"
 
@@ -27,22 +28,12 @@ func (c *dataCall) tunnel(resp *http.Response) {
 	c.ctx, c.cancel = ctx, cancel
 	c.register()
 	c.dog.stop() // a socket may be silent
-	h := c.w.Header()
-	c.answerHeaders(h, resp)
-	websocket.Mark(h)
-	c.answered = true
-	c.w.WriteHeader(http.StatusSwitchingProtocols)
-	conn, buffered, err := c.control.Hijack()
+	conn, reader, err := c.switchOver(resp)
 	if err != nil {
 		c.out.Err, c.out.End, c.out.Abort = err, cause.Internal, true
 		return
 	}
-	// What came right behind the handshake was read already. The rest is read
-	// from the connection itself: through net/http's reader the end of the
-	// client's direction would end the request.
-	early, _ := buffered.Peek(buffered.Reader.Buffered())
-	reader := io.MultiReader(bytes.NewReader(early), conn)
-	t := websocket.Tunnel{Client: conn, ClientReader: reader, Upstream: upstream, Stall: max(c.g.opt.ClientStall, 0), Why: c.whyClosed}
+	t := websocket.Tunnel{Client: conn, ClientReader: reader, Upstream: upstream, Stall: max(c.g.opt.ClientStall, 0), Passed: c.dog.pass, Why: c.whyClosed}
 	if res := t.Run(ctx); res.ClientErr != nil && !res.Lost {
 		c.out.Err, c.out.End = res.ClientErr, cause.ClientGone
 		if errors.Is(res.ClientErr, os.ErrDeadlineExceeded) {
@@ -52,6 +43,31 @@ func (c *dataCall) tunnel(resp *http.Response) {
 			c.out.End = by
 		}
 	}
+}
+
+// switchOver tells the client that the connection is open, and returns its side of it,
+// and what is to be read of that.
+func (c *dataCall) switchOver(resp *http.Response) (net.Conn, io.Reader, error) {
+	h := c.w.Header()
+	c.answerHeaders(h, resp)
+	c.answered = true
+	if stream := websocket.Stream(c.r); stream != nil {
+		delete(h, "Sec-Websocket-Accept") // it answers a key that is not the client's
+		c.w.WriteHeader(http.StatusOK)
+		conn := &websocket.Duplex{Body: stream, Answer: c.w, Control: c.control}
+		return conn, conn, c.control.Flush()
+	}
+	websocket.Mark(h)
+	c.w.WriteHeader(http.StatusSwitchingProtocols)
+	conn, buffered, err := c.control.Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	// What came right behind the handshake was read already. The rest is read
+	// from the connection itself: through net/http's reader the end of the
+	// client's direction would end the request.
+	early, _ := buffered.Peek(buffered.Reader.Buffered())
+	return conn, io.MultiReader(bytes.NewReader(early), conn), nil
 }
 
 // whyClosed finds out why a tunnel has ended, and how that is told.

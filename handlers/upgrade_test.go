@@ -350,3 +350,28 @@ func TestNothingButWebSocketIsTunnelled(t *testing.T) {
 	}
 	g.wantEnd(t, cause.UpstreamInvalid)
 }
+
+func TestWhatGoesThroughAWebSocketIsAUseOfTheSandbox(t *testing.T) {
+	g := newRig(t)
+	g.socket(t, func(_ *http.Request, c *net.TCPConn, br *bufio.Reader) {
+		io.WriteString(c, switched)
+		for {
+			if _, err := io.ReadFull(br, make([]byte, 3)); err != nil {
+				return
+			}
+			io.WriteString(c, text("pong"))
+		}
+	})
+	c, br, _ := g.open(t, upgrade, "")
+	g.gateway.moved()
+	for range 3 {
+		if routes := g.gateway.moved(); len(routes) != 0 {
+			t.Errorf("%d sandboxes are in use while nothing goes by", len(routes))
+		}
+		io.WriteString(c, "\x89\x00x")
+		read(t, br, 6)
+		if routes := g.gateway.moved(); len(routes) != 1 || routes[0].SandboxID != "a" {
+			t.Errorf("%v are in use", routes)
+		}
+	}
+}

@@ -41,6 +41,8 @@ type watchdog struct {
 	mu    sync.Mutex  // held while it acts, so that it does not once the call is over
 	timer *time.Timer // nil while it does not watch
 	ended bool
+
+	moved atomic.Bool // bytes went by, in either direction, see activity
 }
 
 // watch starts watching, if it does not do so already.
@@ -181,6 +183,7 @@ type heardBody struct {
 func (b *heardBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
 	b.dog.heard.Store(int64(b.dog.now()))
+	b.dog.pass(n)
 	return n, err
 }
 
@@ -191,6 +194,13 @@ func (b *heardBody) Buffered() int {
 		return ahead.Buffered()
 	}
 	return 0
+}
+
+// pass is told of n bytes that went by.
+func (d *watchdog) pass(n int) {
+	if n > 0 && !d.moved.Load() { // written once, however many there are
+		d.moved.Store(true)
+	}
 }
 
 // defaultKeepalive is how often envd sends a keepalive message on a stream

@@ -29,6 +29,7 @@ func (r *RedisRegistry) Provision(caddy.Context) error {
 	e := newExpansion()
 	e.redis(&r.RedisConnection)
 	e.texts("prefix", &r.Prefix)
+	e.texts("timeout_prefix", &r.TimeoutPrefix)
 	return e.err
 }
 
@@ -38,14 +39,16 @@ func (r *RedisRegistry) Validate() error { return r.Check() }
 // Registry implements [RegistryModule].
 func (r *RedisRegistry) Registry(env Environment) (routing.Registry, error) {
 	config := redisConfig(&r.RedisConnection)
-	config.KeyPrefix = r.Prefix
+	config.KeyPrefix, config.TimeoutPrefix = r.Prefix, r.TimeoutPrefix
 	config.Fields = redis.Fields{
-		State:       r.Fields["state"],
-		HostIP:      r.Fields["host_ip"],
-		PortMapping: r.Fields["port_mapping"],
-		SandboxID:   r.Fields["sandbox_id"],
-		CreateTime:  r.Fields["create_time"],
-		StartTime:   r.Fields["start_time"],
+		State:         r.Fields["state"],
+		HostIP:        r.Fields["host_ip"],
+		PortMapping:   r.Fields["port_mapping"],
+		SandboxID:     r.Fields["sandbox_id"],
+		CreateTime:    r.Fields["create_time"],
+		StartTime:     r.Fields["start_time"],
+		AutoClearTime: r.Fields["auto_clear_time"],
+		ExpireTime:    r.Fields["expire_time"],
 	}
 	config.Watch = r.Watch
 	config.Evicted = control.New(handlers.RoleClient{Role: env.Admin, Upstream: env.Upstream}.Get).Lookup

@@ -204,13 +204,11 @@ var actions = map[string]struct {
 func classifySandboxes(op Operation, method, version, tail string) Operation {
 	id, action, _ := strings.Cut(tail, "/")
 	switch {
+	case tail == "" && method == http.MethodGet && version != "v3":
+		// It is the proxy role that has lists.
+		op.Name, op.Role = "Sandbox.list", ProxyRole
 	case tail == "" && method == http.MethodGet:
-		op.Name = "Sandbox.list"
-		if version == "v2" {
-			// The SDK sends its list to the API URL, but ROCK's proxy role
-			// is the one that serves it.
-			op.Role = ProxyRole
-		}
+		op.Name = "this sandbox call"
 	case tail == "":
 		op.Name = "Sandbox.create"
 		op.Create = method == http.MethodPost && version != "v3"

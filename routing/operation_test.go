@@ -15,7 +15,7 @@ func TestClassifyKnowsEveryCallOfTheAPI(t *testing.T) {
 		{"POST", "/sandboxes", Operation{Plane: ControlPlane, Name: "Sandbox.create", Create: true}},
 		{"POST", "/v2/sandboxes", Operation{Plane: ControlPlane, Name: "Sandbox.create", Create: true, CreateV2: true}},
 		{"GET", "/v2/sandboxes", Operation{Plane: ControlPlane, Name: "Sandbox.list", Role: ProxyRole}},
-		{"GET", "/sandboxes", Operation{Plane: ControlPlane, Name: "Sandbox.list"}},
+		{"GET", "/sandboxes", Operation{Plane: ControlPlane, Name: "Sandbox.list", Role: ProxyRole}},
 		{"GET", "/sandboxes/metrics", Operation{Plane: ControlPlane, Name: "Sandbox.get_metrics"}},
 		{"GET", "/sandboxes/a-1", Operation{Plane: ControlPlane, Name: "Sandbox.get_info", SandboxID: "a-1"}},
 		{"DELETE", "/sandboxes/a-1", Operation{Plane: ControlPlane, Name: "Sandbox.kill", SandboxID: "a-1"}},

@@ -80,6 +80,9 @@ type Route struct {
 	Problem string
 }
 
+// MetadataPrefix begins the metadata keys that are the gateway's own.
+const MetadataPrefix = "e2b-gateway/"
+
 // MetadataOwner is the metadata key under which the gateway notes the owner of a
 // sandbox that it creates. ROCK keeps it with the sandbox, shows it in every
 // record and answer, and drops it with the sandbox, so there is no second record

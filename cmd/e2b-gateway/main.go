@@ -11,6 +11,7 @@ import (
 
 	_ "github.com/caddyserver/caddy/v2/modules/standard"
 
+	_ "github.com/caddy-e2b/gateway/handlers/websocket/overhttp2" // its servers are the gateway's, or Caddy's own, and know them
 	_ "github.com/caddy-e2b/gateway/module"
 )
 

@@ -31,6 +31,10 @@ const (
 	// The rocklet says that a port was reached by saying nothing; that it was
 	// not, it says as soon as the kernel of the sandbox does.
 	refusalWait = 20 * time.Millisecond
+	// receiveBuffer is how much the kernel may hold of what a client has not read
+	// yet, in bytes. The rocklet's web server closes a connection whose answer to a
+	// ping takes more than 20s, and a ping comes after all that was sent before.
+	receiveBuffer = 128 << 10
 	// goodbyeWait bounds the write of the close frame. There is room for it
 	// unless the rocklet does not read.
 	goodbyeWait = 50 * time.Millisecond
@@ -62,6 +66,9 @@ func forward(ctx context.Context, c net.Conn, limit time.Duration, address strin
 	if err != nil {
 		c.Close()
 		return nil, err
+	}
+	if tcp, ok := c.(*net.TCPConn); ok {
+		_ = tcp.SetReadBuffer(receiveBuffer)
 	}
 	t := &tunnelled{conn: ahead}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })

@@ -23,6 +23,9 @@ type Tunnel struct {
 	// of the upstream once the client has ended its direction. Default (0): no
 	// bound.
 	Stall time.Duration
+	// Passed is told how many bytes went by, in either direction, by two goroutines. It
+	// must return soon. Optional.
+	Passed func(n int)
 	// Why is asked once when the upstream has ended without a close frame,
 	// or the context of Run has: with which code and reason is the client's
 	// side closed? The error is the upstream's, io.EOF for a polite end, or
@@ -115,6 +118,7 @@ func (t *tunnel) carryDown() Result {
 		t.listening.Store(int64(t.now()))
 		n, err = t.Upstream.Read(room.next())
 		t.listening.Store(0)
+		t.passed(n)
 		if werr := t.forward(room.got(n)); werr != nil {
 			return Result{ClientErr: werr}
 		}
@@ -139,6 +143,12 @@ func (t *tunnel) carryDown() Result {
 	_ = t.Client.SetWriteDeadline(time.Now().Add(lastWords))
 	_, werr := t.Client.Write(CloseFrame(code, reason))
 	return Result{Lost: true, ClientErr: werr}
+}
+
+func (t *tunnel) passed(n int) {
+	if t.Passed != nil {
+		t.Passed(n)
+	}
 }
 
 // forward sends bytes to the client. Once the gateway ends the tunnel it sends
@@ -215,6 +225,7 @@ func (t *tunnel) carryUp() {
 	var werr error
 	for {
 		n, err := t.ClientReader.Read(room.next())
+		t.passed(n)
 		b := room.got(n)
 		if werr == nil && n > 0 {
 			t.upMu.Lock()

@@ -19,6 +19,9 @@ const name = "websocket"
 // tunnel to any other protocol, h2c above all, would carry requests past every
 // check of the gateway.
 func Requested(r *http.Request) bool {
+	if Stream(r) != nil {
+		return true
+	}
 	return r.Method == http.MethodGet && r.ProtoMajor == 1 && r.ProtoMinor >= 1 &&
 		r.ContentLength == 0 && switches(r.Header)
 }

@@ -147,6 +147,9 @@ func signature(r row, with credential, token string, query bool) string {
 
 // tells reports a body that is as it should be.
 func (a answer) tells(body string) bool {
+	if a.hides != "" && strings.Contains(body, a.hides) {
+		return false
+	}
 	if a.pattern == "" {
 		return body == a.body
 	}

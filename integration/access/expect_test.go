@@ -15,6 +15,8 @@ type answer struct {
 	pattern string
 	// grpc is the trailer Grpc-Status, where it is a header (trailers only).
 	grpc string
+	// hides is what the body must not hold, if it is not "".
+	hides string
 }
 
 // What clients are told, to the letter.
@@ -53,7 +55,10 @@ func want(m mode, c *cast, r row, with credential) answer {
 		case r.shape == one && with == foreign:
 			return plain(404, "", notYours)
 		case r.shape == many && with == foreign && r.status == 200:
-			good.pattern = `\[\]`
+			good.pattern, good.hides = `\[.*\]`, c.mine()
+			if strings.Contains(r.path, "?") {
+				good.pattern = `\[\]`
+			}
 		}
 		return good
 	}
@@ -91,13 +96,13 @@ func refusal(m mode, c *cast, r row, with credential) answer {
 	grpcStatus := map[string]string{"unauthenticated": "16", "unavailable": "14"}[code]
 	switch r.shape {
 	case stream:
-		return answer{200, r.contentType, frame(2, `{"error":`+connect+`}`), "", ""}
+		return answer{200, r.contentType, frame(2, `{"error":`+connect+`}`), "", "", ""}
 	case unary, socket:
-		return answer{status, "application/json", connect, "", ""}
+		return answer{status, "application/json", connect, "", "", ""}
 	case grpc:
-		return answer{200, r.contentType, "", "", grpcStatus}
+		return answer{200, r.contentType, "", "", grpcStatus, ""}
 	case grpcWeb:
-		return answer{200, r.contentType, frame(0x80, "grpc-status: "+grpcStatus+"\r\ngrpc-message: "+text+"\r\n"), "", ""}
+		return answer{200, r.contentType, frame(0x80, "grpc-status: "+grpcStatus+"\r\ngrpc-message: "+text+"\r\n"), "", "", ""}
 	}
 	a := plain(status, sandbox, text)
 	if r.method == "HEAD" {
@@ -112,7 +117,7 @@ func plain(status int, sandboxID, text string) answer {
 	if sandboxID != "" {
 		sandbox = fmt.Sprintf(`"sandboxId":%q,`, sandboxID)
 	}
-	return answer{status, jsonType, fmt.Sprintf(`{%s"message":%q,"code":%d}`, sandbox, text, status), "", ""}
+	return answer{status, jsonType, fmt.Sprintf(`{%s"message":%q,"code":%d}`, sandbox, text, status), "", "", ""}
 }
 
 // target is the sandbox that a call is about. The expired credential of the data

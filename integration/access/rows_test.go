@@ -68,6 +68,7 @@ const notOpen = `\{"sandboxId":"{id}","message":"The sandbox {id} is running but
 // rows are all calls. Those that end something stand last.
 var rows = func() []row {
 	const created = `\{.*"sandboxID":".*"envdAccessToken":"(e2ba_new_[A-Za-z0-9_-]{48}|e2b_(a1|b0)+)".*\}`
+	const connected = `\{"sandboxID":"{id}",.*"envdAccessToken":"(e2ba_new_[A-Za-z0-9_-]{48}|e2b_(a1|b0)+)".*\}`
 	list := []row{
 		{method: "POST", path: start, shape: stream, contentType: "application/connect+json", body: frame(0, echo), status: 200, answer: `(?s).*dG8gYmUgc2Vlbg==.*"end".*\x02....\{\}`},
 		{method: "POST", path: "/filesystem.Filesystem/WatchDir", shape: stream, contentType: "application/connect+proto", body: frame(0, "\x0a\x05/none"), status: 200, answer: `(?s)\x02.*"not_found".*`, name: "in proto"},
@@ -98,21 +99,24 @@ var rows = func() []row {
 		{method: "POST", path: "/sandboxes", shape: newOne, body: `{"templateID":"python:3.11","metadata":{},"timeout":300}`, status: 201, answer: created},
 		{method: "POST", path: "/v2/sandboxes", shape: newOne, body: `{"templateID":"python:3.11"}`, status: 201, answer: created},
 		{method: "GET", path: "/v2/sandboxes?metadata=marker%3D{id}", shape: many, status: 200, answer: `\[\{.*"sandboxID":"{id}".*\}\]`},
-		{method: "GET", path: "/sandboxes", shape: many, status: 501, answer: notOffered("Sandbox.list")},
+		{method: "GET", path: "/sandboxes", shape: many, status: 200, answer: `\[\{.*"sandboxID":"{id}".*\}\]`},
+		{method: "GET", path: "/v2/sandboxes", shape: many, status: 200, answer: `\[\{.*"sandboxID":"{id}".*\}\]`},
 		{method: "GET", path: "/sandboxes/metrics", shape: all, name: "Sandbox.get_metrics"},
 		{method: "GET", path: "/sandboxes/{id}", shape: one, status: 200, answer: `\{.*"sandboxID":"{id}".*\}`},
 		{method: "POST", path: "/sandboxes/{id}/unknown", shape: all, name: "this sandbox call"},
 		{method: "POST", path: "/sandboxes/{id}/fork", shape: all, name: "Sandbox.fork"},
 		{method: "POST", path: "/sandboxes/{id}/timeout", shape: one, body: `{"timeout":600}`, status: 204},
+		{method: "POST", path: "/sandboxes/{id}/refreshes", shape: one, body: `{"duration":900}`, status: 204},
+		{method: "POST", path: "/sandboxes/{id}/connect", shape: one, body: `{"timeout":300}`, status: 200, answer: connected},
+		{method: "POST", path: "/v2/sandboxes/{id}/connect", shape: one, body: `{}`, status: 200, answer: connected},
+		{method: "POST", path: "/sandboxes/{id}/resume", shape: one, body: `{}`, status: 201, answer: connected},
 	}
 	for action, name := range map[string]string{
-		"POST refreshes": "Sandbox.refresh", "POST resume": "Sandbox.resume", "POST connect": "Sandbox.connect",
 		"POST snapshots": "Sandbox.create_snapshot", "GET metrics": "Sandbox.get_metrics", "PUT network": "Sandbox.update_network", "GET logs": "Sandbox.logs",
 	} {
 		method, path, _ := strings.Cut(action, " ")
 		list = append(list, row{method: method, path: "/sandboxes/{id}/" + path, shape: one, body: `{}`, status: 501, answer: notOffered(name)})
 	}
-	list = append(list, row{method: "POST", path: "/v2/sandboxes/{id}/connect", shape: one, body: `{}`, status: 501, answer: notOffered("Sandbox.connect")})
 	for first, name := range map[string]string{
 		"snapshots": "Sandbox.list_snapshots", "templates": "Template", "volumes": "Volume", "volumecontent": "Volume", "secrets": "Secret",
 		"teams": "teams", "nodes": "nodes", "api-keys": "api-keys", "access-tokens": "access-tokens",

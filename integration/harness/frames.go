@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -17,8 +18,8 @@ import (
 
 // H2 is an HTTP/2 connection that shows its frames, for what a client library
 // hides: who sent GOAWAY, which settings hold, how a stream was reset. It
-// answers SETTINGS, and PING unless it is deaf. It opens no window: a stream
-// takes 64 KiB.
+// answers SETTINGS, and PING unless it is deaf. It opens no window, so that a stream
+// takes 64 KiB, but for those of Open.
 type H2 struct {
 	t    testing.TB
 	conn net.Conn
@@ -27,6 +28,8 @@ type H2 struct {
 	framer *http2.Framer
 	next   uint32
 	deaf   bool
+
+	opened map[uint32]bool // streams of Open, under state
 
 	changed  chan struct{} // has a value when something below may be new
 	state    sync.Mutex
@@ -39,6 +42,7 @@ type H2 struct {
 // H2Stream is what has come back on a stream.
 type H2Stream struct {
 	Status string
+	Header http.Header
 	Body   string
 	// Ended is set by END_STREAM, Reset by RST_STREAM.
 	Ended bool
@@ -59,7 +63,7 @@ func (e *Endpoint) DialH2() *H2 {
 	e.t.Cleanup(func() { conn.Close() })
 	c := &H2{
 		t: e.t, conn: conn, framer: http2.NewFramer(conn, conn), next: 1,
-		changed: make(chan struct{}, 1), streams: map[uint32]*H2Stream{}, settings: map[http2.SettingID]uint32{},
+		changed: make(chan struct{}, 1), streams: map[uint32]*H2Stream{}, opened: map[uint32]bool{}, settings: map[http2.SettingID]uint32{},
 	}
 	c.framer.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
 	if _, err := conn.Write([]byte(http2.ClientPreface)); err != nil {
@@ -94,6 +98,34 @@ func (c *H2) Request(method, path, body string, headers ...string) (stream uint3
 // headers included, whether they make a request or not.
 func (c *H2) Fields(body string, fields ...string) (stream uint32) {
 	c.t.Helper()
+	return c.headers(body == "", body, fields)
+}
+
+// Open sends a request of these very fields whose body is to come, see Send, and takes
+// all that comes back.
+func (c *H2) Open(fields ...string) (stream uint32) {
+	c.t.Helper()
+	return c.headers(false, "", fields)
+}
+
+// Send sends a part of a body, of at most 16 KiB, or its end, or both. It keeps to no
+// window: whoever sends much must see to it that it is read.
+func (c *H2) Send(stream uint32, part string, end bool) {
+	c.t.Helper()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err := c.framer.WriteData(stream, end, []byte(part)); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+// Reset ends a stream, as a client that leaves.
+func (c *H2) Reset(stream uint32) {
+	c.write(func() error { return c.framer.WriteRSTStream(stream, http2.ErrCodeCancel) })
+}
+
+func (c *H2) headers(end bool, body string, fields []string) (stream uint32) {
+	c.t.Helper()
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	stream, c.next = c.next, c.next+2
@@ -107,9 +139,10 @@ func (c *H2) Fields(body string, fields ...string) (stream uint32) {
 	}
 	c.state.Lock()
 	c.streams[stream] = &H2Stream{}
+	c.opened[stream] = !end && body == ""
 	c.state.Unlock()
 	err := c.framer.WriteHeaders(http2.HeadersFrameParam{
-		StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: body == "",
+		StreamID: stream, BlockFragment: block.Bytes(), EndHeaders: true, EndStream: end,
 	})
 	if err == nil && body != "" {
 		err = c.framer.WriteData(stream, true, []byte(body))
@@ -148,6 +181,10 @@ func (c *H2) read() {
 			c.stream(f.StreamID, func(s *H2Stream) {
 				if s.Status == "" {
 					s.Status = f.PseudoValue("status")
+					s.Header = http.Header{}
+					for _, field := range f.RegularFields() {
+						s.Header.Add(field.Name, field.Value)
+					}
 				}
 				s.Ended = f.StreamEnded()
 			})
@@ -156,11 +193,24 @@ func (c *H2) read() {
 				s.Body += string(f.Data())
 				s.Ended = f.StreamEnded()
 			})
+			c.openWindow(f.StreamID, f.Length)
 		case *http2.RSTStreamFrame:
 			c.stream(f.StreamID, func(s *H2Stream) { s.Reset = fmt.Errorf("RST_STREAM %v", f.ErrCode) })
 		case *http2.GoAwayFrame:
 			c.note(func() { c.goAway = true })
 		}
+	}
+}
+
+// openWindow lets as much come as has come, on a stream of Open.
+func (c *H2) openWindow(stream, n uint32) {
+	c.state.Lock()
+	opened := c.opened[stream]
+	c.state.Unlock()
+	if opened && n > 0 {
+		c.write(func() error {
+			return errors.Join(c.framer.WriteWindowUpdate(0, n), c.framer.WriteWindowUpdate(stream, n))
+		})
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"github.com/caddy-e2b/gateway/auth/limit/share"
 	keystore "github.com/caddy-e2b/gateway/auth/redis"
 	"github.com/caddy-e2b/gateway/integration/redistest"
+	"github.com/caddy-e2b/gateway/routing"
 	"github.com/caddy-e2b/gateway/routing/redis"
 )
 
@@ -25,6 +26,7 @@ func TestTheRedisUserOfTheREADMEIsEnoughAndNotTooMuch(t *testing.T) {
 	digest := auth.DigestOf("e2b_00")
 	s.Do("HSET", keystore.DefaultPrefix+digest.String(), "subject", "alice")
 	s.Do("SET", "alive:a", `{"sandbox_id": "a", "state": "running"}`)
+	s.Do("SET", "timeout:a", `{"auto_clear_time":"2","expire_time":"5"}`)
 	s.Do("SET", "other", "secret")
 	cfg := redis.Config{Addresses: []string{s.Addr}, Username: "gateway", Password: "SECRET", Watch: redis.WatchTracking}
 
@@ -37,6 +39,12 @@ func TestTheRedisUserOfTheREADMEIsEnoughAndNotTooMuch(t *testing.T) {
 	defer registry.Close()
 	if _, err := registry.Lookup(ctx, "a"); err != nil {
 		t.Errorf("registry redis: %v", err)
+	}
+	if err := registry.Extend(ctx, &routing.Route{SandboxID: "a"}); err != nil {
+		t.Errorf("activity: %v", err)
+	}
+	if end, _ := s.Do("GET", "timeout:a").(string); end == "" || strings.Contains(end, `"5"`) {
+		t.Errorf("activity: %q", end)
 	}
 	changes := make(chan string, 100)
 	watching := make(chan struct{})
@@ -94,7 +102,7 @@ func TestTheRedisUserOfTheREADMEIsEnoughAndNotTooMuch(t *testing.T) {
 	admin := s.Admin()
 	defer admin.Close()
 	for _, forbidden := range []string{
-		"GET other", "SET alive:a x", "DEL alive:a", "KEYS *", "SCAN 0", "CONFIG GET *", "ACL LIST", "FLUSHALL", "SUBSCRIBE other",
+		"GET other", "SET alive:a x", "SET other x", "DEL timeout:a", "EXPIRE timeout:a 1", "DEL alive:a", "KEYS *", "SCAN 0", "CONFIG GET *", "ACL LIST", "FLUSHALL", "SUBSCRIBE other",
 		"PUBLISH other m", "HSET e2b-gateway:key:0 subject eve", "EVAL return 0", "MONITOR",
 	} {
 		args := []any{"ACL", "DRYRUN", "gateway"}

@@ -2,6 +2,7 @@ package readme
 
 import (
 	"go/ast"
+	"slices"
 	"strings"
 	"testing"
 
@@ -32,7 +33,7 @@ func TestEveryTextOfTheGatewayIsInTheREADME(t *testing.T) {
 			look(text)
 		}
 	}
-	for _, file := range append(sources(t, "auth/limit"), sources(t, "routing")...) {
+	for _, file := range slices.Concat(sources(t, "auth/limit"), sources(t, "routing"), sources(t, "handlers/listing")) {
 		for _, text := range told(file) {
 			seen++
 			look(text)
@@ -78,7 +79,7 @@ func messages(file *ast.File) (texts []string) {
 				}
 			}
 		case *ast.FuncDecl:
-			if n.Name.Name == "ownCreate" {
+			if refusesCreates[n.Name.Name] {
 				ast.Inspect(n, func(n ast.Node) bool {
 					if call, ok := n.(*ast.CallExpr); ok && (called(call) == "New" || called(call) == "Errorf") {
 						if text := literals(call); len(text) > 0 && !strings.HasSuffix(text[0], "%w") {
@@ -94,7 +95,11 @@ func messages(file *ast.File) (texts []string) {
 	return texts
 }
 
-// told are the texts of limits, and of what is wrong with routing headers.
+// refusesCreates are the functions whose errors a create is refused with.
+var refusesCreates = map[string]bool{"translateCreate": true, "readMetadata": true, "refusal": true}
+
+// told are the texts of limits, and of what is wrong with routing headers and with the
+// query of a list.
 func told(file *ast.File) (texts []string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -104,7 +109,7 @@ func told(file *ast.File) (texts []string) {
 			}
 		case *ast.ValueSpec:
 			for i, name := range n.Names {
-				for _, prefix := range []string{"ErrNoSandbox", "ErrManySandbox", "ErrInvalidSandbox", "ErrForbiddenPort"} {
+				for _, prefix := range []string{"ErrNoSandbox", "ErrManySandbox", "ErrInvalidSandbox", "ErrForbiddenPort", "ErrQuery", "ErrTwice", "ErrMetadata", "ErrState", "ErrLimit", "ErrToken"} {
 					if i < len(n.Values) && strings.HasPrefix(name.Name, prefix) {
 						texts = append(texts, literals(n.Values[i])...)
 					}

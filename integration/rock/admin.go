@@ -201,6 +201,7 @@ var errNoE2BState = errors.New("state has no E2B counterpart")
 
 // detail maps the record to E2B's view; an incomplete record is an error, never a partial answer.
 func (s *Sandbox) detail() (info, error) {
+	s.Expires() // the record's word counts
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	d := info{

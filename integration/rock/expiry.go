@@ -1,6 +1,9 @@
 package rock
 
 import (
+	"context"
+	"encoding/json"
+	"strconv"
 	"time"
 )
 
@@ -21,11 +24,28 @@ func (s *Sandbox) touch() {
 	s.publishTimeout()
 }
 
-// Expires is the present deadline, to the second.
+// Expires is the present deadline, to the second: what the record says, which others may have written. A sandbox without such a
+// record never expires, and has the zero time; so has one whose record cannot be read, as ROCK takes a failed question for that.
 func (s *Sandbox) Expires() time.Time {
+	var raw json.RawMessage
+	s.cluster.record(func(ctx context.Context) (err error) {
+		raw, err = s.cluster.opt.Records.Load(ctx, "timeout:"+s.ID)
+		return err
+	})
+	var doc struct {
+		Expire string `json:"expire_time"`
+	}
+	if json.Unmarshal(raw, &doc) != nil {
+		return time.Time{}
+	}
+	seconds, err := strconv.ParseInt(doc.Expire, 10, 64)
+	if err != nil {
+		return time.Time{}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return time.Unix(s.expire, 0)
+	s.expire = seconds // for when there is no record any more
+	return time.Unix(seconds, 0)
 }
 
 // minutesOf rounds seconds up to whole minutes.
@@ -50,10 +70,10 @@ func (c *Cluster) every(d time.Duration, scan func()) {
 func (c *Cluster) Scan() {
 	now := c.opt.Now().Unix()
 	for _, s := range c.all() {
-		s.mu.Lock()
-		due := (s.state == Running || s.state == Pending) && now > s.expire
-		s.mu.Unlock()
-		if due {
+		if state := s.State(); state != Running && state != Pending {
+			continue
+		}
+		if end := s.Expires(); !end.IsZero() && now > end.Unix() {
 			_ = s.Stop(Stopped) // ErrNotRunning: somebody else was faster
 		}
 	}

@@ -41,6 +41,12 @@ func (s *Sandbox) status() map[string]any {
 		item["status"] = s.phases
 	}
 	item["is_alive"] = s.state == Running
+	item["auto_stop_time"], item["stop_time"] = nil, nil
+	if s.state == Running || s.state == Pending {
+		item["auto_stop_time"] = stamp(time.Unix(s.expire, 0))
+	} else {
+		item["stop_time"] = stamp(s.stopped)
+	}
 	delete(item, "phases")
 	delete(item, "env")
 	return item
@@ -154,7 +160,7 @@ func (s *Sandbox) Restart() error {
 	begun := c.opt.Now()
 	s.mu.Lock()
 	life := newContainer(s)
-	s.present, s.phases, s.up = life, nil, time.Time{}
+	s.present, s.phases, s.up, s.stopped = life, nil, time.Time{}, time.Time{}
 	s.expire = begun.Unix() + int64(s.minutes)*60
 	s.mu.Unlock()
 	s.move(Pending, "restart")

@@ -16,6 +16,8 @@ import (
 type Records interface {
 	// Set replaces the whole document; doc marshals to a JSON object.
 	Set(ctx context.Context, key string, doc any) error
+	// Load returns the whole document, nil when there is none. Others than the cluster may have written it.
+	Load(ctx context.Context, key string) (json.RawMessage, error)
 	// Del removes keys; absent ones are no error.
 	Del(ctx context.Context, keys ...string) error
 }
@@ -39,6 +41,12 @@ func (m *MemoryRecords) Set(_ context.Context, key string, doc any) error {
 	defer m.mu.Unlock()
 	m.docs[key] = b
 	return nil
+}
+
+// Load implements Records.
+func (m *MemoryRecords) Load(_ context.Context, key string) (json.RawMessage, error) {
+	b, _ := m.Get(key)
+	return b, nil
 }
 
 // Del implements Records.
@@ -83,6 +91,15 @@ func (r RedisStrings) Set(ctx context.Context, key string, doc any) error {
 	return r.Client.Set(ctx, key, b, 0).Err()
 }
 
+// Load implements Records.
+func (r RedisStrings) Load(ctx context.Context, key string) (json.RawMessage, error) {
+	b, err := r.Client.Get(ctx, key).Bytes()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	return b, err
+}
+
 // Del implements Records. One command a key, because two keys of a sandbox may live in different slots of a Redis Cluster.
 func (r RedisStrings) Del(ctx context.Context, keys ...string) error {
 	var errs []error
@@ -103,6 +120,22 @@ func (r RedisJSON) Set(ctx context.Context, key string, doc any) error {
 		return fmt.Errorf("rock: record %s: %w", key, err)
 	}
 	return r.Client.Do(ctx, "JSON.SET", key, "$", string(b)).Err()
+}
+
+// Load implements Records. The answer for a path is a list of what is found there.
+func (r RedisJSON) Load(ctx context.Context, key string) (json.RawMessage, error) {
+	text, err := r.Client.Do(ctx, "JSON.GET", key, "$").Text()
+	if errors.Is(err, redis.Nil) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var found []json.RawMessage
+	if err := json.Unmarshal([]byte(text), &found); err != nil || len(found) != 1 {
+		return nil, fmt.Errorf("rock: record %s: not one document: %q", key, text)
+	}
+	return found[0], nil
 }
 
 // Del implements Records.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"reflect"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -193,7 +194,10 @@ func TestRedisRecordsSendTheCommandsOfROCK(t *testing.T) {
 type brokenRecords struct{}
 
 func (brokenRecords) Set(context.Context, string, any) error { return errors.New("redis is down") }
-func (brokenRecords) Del(context.Context, ...string) error   { return errors.New("redis is down") }
+func (brokenRecords) Load(context.Context, string) (json.RawMessage, error) {
+	return nil, errors.New("redis is down")
+}
+func (brokenRecords) Del(context.Context, ...string) error { return errors.New("redis is down") }
 
 func TestRecordErrorsAreSilentAsInROCK(t *testing.T) {
 	g := newRig(t, Options{Records: brokenRecords{}})
@@ -202,4 +206,38 @@ func TestRecordErrorsAreSilentAsInROCK(t *testing.T) {
 		t.Fatalf("got %v", err)
 	}
 	g.do("DELETE", g.admin.URL()+"/sandboxes/x", "").want(t, 204, "")
+}
+
+// The gateway pushes the end of a sandbox back in Redis, where ROCK reads it.
+func TestTheEndOfASandboxIsWhatItsRecordSays(t *testing.T) {
+	now := time.Now()
+	g := newRig(t, Options{ScanInterval: -1, Now: func() time.Time { return now }})
+	write := func(doc map[string]string) {
+		if err := g.c.Records().Set(t.Context(), "timeout:a", doc); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := g.create("a")
+	later := now.Add(time.Hour)
+	write(map[string]string{"auto_clear_time": "5", "expire_time": strconv.FormatInt(later.Unix(), 10)})
+	now = now.Add(30 * time.Minute)
+	g.c.Scan()
+	if s.State() != Running || s.Expires().Unix() != later.Unix() {
+		t.Errorf("%s, ends %v", s.State(), s.Expires())
+	}
+	if r := g.do("GET", g.admin.URL()+"/sandboxes/a", ""); !strings.Contains(r.body, `"endAt":"`+stamp(later)+`"`) {
+		t.Errorf("%s", r.body)
+	}
+	// Without a record there is no end.
+	_ = g.c.Records().Del(t.Context(), "timeout:a")
+	now = now.Add(24 * time.Hour)
+	g.c.Scan()
+	if s.State() != Running {
+		t.Errorf("%s without a record", s.State())
+	}
+	write(map[string]string{"auto_clear_time": "5", "expire_time": strconv.FormatInt(now.Unix()-1, 10)})
+	g.c.Scan()
+	if s.State() != Stopped {
+		t.Errorf("%s after its end", s.State())
+	}
 }

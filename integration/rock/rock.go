@@ -98,6 +98,9 @@ type Options struct {
 	// Rocklet true serves each sandbox's rocklet on a loopback socket of its own and publishes it as port_mapping["22555"]. It forwards to
 	// what Sandbox.Listen has opened, and to the Envd handler at 49983.
 	Rocklet bool
+	// RockletPing is how often the rocklet's web server pings a port-forward, and how long it waits for the answer before it closes with
+	// 1011. Default: 20s, uvicorn's.
+	RockletPing time.Duration
 	// HostNetwork lets the rocklet forward to the machine's own 127.0.0.1:port where Sandbox.Listen has not opened the port: that is where
 	// the servers of commands listen, because sandboxes of the double have no network of their own.
 	HostNetwork bool
@@ -150,6 +153,9 @@ func New(o Options) (*Cluster, error) {
 	}
 	if o.HostIP == "" {
 		o.HostIP = "127.0.0.1"
+	}
+	if o.RockletPing == 0 {
+		o.RockletPing = 20 * time.Second
 	}
 	if o.LogSize == 0 {
 		o.LogSize = 4096

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"strconv"
+	"sync"
 	"time"
 )
 
@@ -57,7 +58,7 @@ func (s *Sandbox) portforward(w http.ResponseWriter, r *http.Request, _ string) 
 		return
 	}
 	defer context.AfterFunc(r.Context(), func() { _ = app.Close() })()
-	ws.join(app)
+	ws.join(app, s.cluster.opt.RockletPing)
 }
 
 // dialInside connects to a port as a program in the sandbox would.
@@ -75,7 +76,12 @@ func (s *Sandbox) dialInside(ctx context.Context, port int) (net.Conn, error) {
 }
 
 // join copies in both directions until one has ended, and ends both.
-func (ws *webSocket) join(app net.Conn) {
+func (ws *webSocket) join(app net.Conn, ping time.Duration) {
+	over := make(chan struct{})
+	var pings sync.WaitGroup
+	pings.Go(func() { ws.keepAlive(over, ping) })
+	defer pings.Wait()
+	defer close(over)
 	up := make(chan struct{})
 	go func() {
 		defer close(up)
@@ -193,5 +199,5 @@ func switchToWebSocket(w http.ResponseWriter, r *http.Request) (*webSocket, erro
 		_ = conn.Close()
 		return nil, err
 	}
-	return &webSocket{conn: tcp, r: bufio.NewReader(rw.Reader)}, nil
+	return &webSocket{conn: tcp, r: bufio.NewReader(rw.Reader), pongs: make(chan string, 1)}, nil
 }

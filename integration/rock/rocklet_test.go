@@ -12,6 +12,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // door is a client of a sandbox's port-forward.
@@ -222,6 +223,26 @@ func TestAPublishedPortRefusesUntilSomethingListens(t *testing.T) {
 		}
 		c.Close()
 		l.Close()
+	}
+}
+
+func TestAForwardWhosePingsAreNotAnsweredIsClosed(t *testing.T) {
+	s := newRig(t, Options{Rocklet: true, RockletPing: 50 * time.Millisecond}).create("ping")
+	l := listen(t, s, 8000)
+	d := knock(t, rockletOf(t, s), "8000")
+	app := accept(t, l)
+	for n := range 3 {
+		op, payload := d.next()
+		if op != opPing || payload != strconv.Itoa(n) {
+			t.Fatalf("frame %x %q", op, payload)
+		}
+		if n < 2 {
+			d.send(opPong, payload)
+		}
+	}
+	d.wantClose(closeInternal, "keepalive ping timeout")
+	if _, err := app.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the app sees %v", err)
 	}
 }
 

@@ -54,6 +54,7 @@ type Sandbox struct {
 	minutes   int   // auto_clear_time
 	expire    int64 // expire_time, Unix seconds
 	present   *container
+	stopped   time.Time        // when ROCK began to stop it
 	up        time.Time        // when a restarted container was begun that has come up and waits for its alive event
 	held      map[int]heldPort // Options.Published, by the port inside
 	servers   map[int]string   // address of what listens on a port inside
@@ -121,8 +122,14 @@ func (s *Sandbox) Stop(to State) error {
 		return ErrNotRunning
 	}
 	live := from == Running || from == Pending
+	if live {
+		s.mu.Lock()
+		s.stopped = s.cluster.opt.Now()
+		s.mu.Unlock()
+	}
 	s.container().end()
 	if live {
+		s.Expires() // the last that is known of it
 		c := s.cluster
 		c.mu.Lock()
 		wait := c.evictDelay

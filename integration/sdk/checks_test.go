@@ -24,4 +24,12 @@ var (
 	}
 	liveChecks   = []string{"create", "run_live_output", "kill"}
 	silentChecks = []string{"create", "silent_command", "kill"}
+	// pausingChecks are those of each of the two processes.
+	pausingChecks = map[string][]string{
+		"make": {
+			"create_with_defaults", "refused:allow_internet_access", "refused:network.denyOut", "refused:network.maskRequestHost",
+			"refused:autoResume.enabled", "refused:mcp", "refused:volumeMounts", "create_private", "create",
+		},
+		"use": {"connect", "pause", "resume", "kill"},
+	}
 )

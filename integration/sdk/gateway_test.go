@@ -21,7 +21,8 @@ type Deployment struct {
 	Protocols func() map[string]int
 }
 
-// startDeployment runs the real binary in front of the ROCK double.
+// startDeployment runs the real binary in front of the ROCK double. Over TLS, and with envd in the sandbox, the SDK is told a domain and
+// nothing else; otherwise two URLs that are the same.
 func startDeployment(t testing.TB, over transport, as profile) Deployment {
 	t.Helper()
 	options := rock.Options{TempDir: t.TempDir()}
@@ -45,9 +46,14 @@ func startDeployment(t testing.TB, over transport, as profile) Deployment {
 		}
 		address[role] = server.URL()
 	}
+	domain := ""
+	if as == onEnvd && over != cleartextH1 {
+		domain = "domain " + harness.Domain + ":" + harness.Port
+	}
 	gateway := harness.Binary(t, fmt.Sprintf(`{
 	e2b {
 		keys off
+		%s
 		cluster test {
 			admin %s
 			proxy %s
@@ -58,19 +64,20 @@ func startDeployment(t testing.TB, over transport, as profile) Deployment {
 	log
 	e2b
 }
-`, address[rock.Admin], address[rock.Proxy]), map[transport]harness.Transport{
+`, domain, address[rock.Admin], address[rock.Proxy]), map[transport]harness.Transport{
 		cleartextH1: harness.Cleartext,
 		tlsH1:       harness.TLS1,
 		tlsH2:       harness.TLS2,
 	}[over])
-	return Deployment{
-		Deployment: client.Deployment{
-			APIURL: gateway.URL, SandboxURL: gateway.URL, CAFile: gateway.CAFile,
-			APIKey:     "e2b_" + strings.Repeat("0a", 20),
-			TemplateID: "python:3.11",
-		},
-		Protocols: func() map[string]int { return countProtocols(gateway.Logs()) },
+	told := client.Deployment{
+		APIURL: gateway.URL, SandboxURL: gateway.URL, CAFile: gateway.CAFile,
+		APIKey:     "e2b_" + strings.Repeat("0a", 20),
+		TemplateID: "python:3.11",
 	}
+	if domain != "" {
+		told.Domain = harness.Domain + gateway.URL[strings.LastIndex(gateway.URL, ":"):]
+	}
+	return Deployment{told, func() map[string]int { return countProtocols(gateway.Logs()) }}
 }
 
 func serveEnvd(s *rock.Sandbox) http.Handler {

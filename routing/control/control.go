@@ -7,13 +7,15 @@
 // that has lost its own Redis may answer 404 for everything: all of that reads
 // as gone here. Newer ROCK shows a starting sandbox as running.
 //
-// It knows E2B's GET /sandboxes/{id} and how ROCK answers it. Which address of
-// the role is asked is decided by whoever gives it its [Getter].
+// It knows E2B's GET /sandboxes/{id}, ROCK's own get_status, and how ROCK answers
+// them. Which address of the role is asked is decided by whoever gives it its
+// [Getter].
 package control
 
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -25,6 +27,32 @@ import (
 
 // Getter sends GET path to the admin role. The caller closes the body.
 type Getter func(ctx context.Context, path string) (*http.Response, error)
+
+// Extend implements [routing.Extender] by asking ROCK for the sandbox's status, which begins
+// its timeout anew.
+func (r *Registry) Extend(ctx context.Context, route *routing.Route) error {
+	resp, err := r.get(ctx, "/apis/envs/sandbox/v1/get_status?sandbox_id="+route.SandboxID)
+	if err != nil {
+		return fmt.Errorf("%w: asking the admin role: %w", routing.ErrUnavailable, err)
+	}
+	defer resp.Body.Close()
+	var answer struct {
+		Status string `json:"status"`
+		Result struct {
+			Code int `json:"code"`
+		} `json:"result"`
+	}
+	err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&answer)
+	switch {
+	case err != nil || resp.StatusCode != http.StatusOK:
+		return fmt.Errorf("%w: the admin role answered %d", routing.ErrUnavailable, resp.StatusCode)
+	case answer.Status == "Failed" && answer.Result.Code/1000 == 4:
+		return routing.ErrGone
+	case answer.Status != "Success":
+		return fmt.Errorf("%w: ROCK failed to tell the status", routing.ErrUnavailable)
+	}
+	return nil
+}
 
 // Registry is the registry. It holds no state.
 type Registry struct{ get Getter }
@@ -43,17 +71,36 @@ const maxAnswer = 1 << 20
 // web framework, {"detail":"Not Found"}, which says that the role does not know
 // the call.
 func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route, error) {
-	resp, err := r.get(ctx, "/sandboxes/"+sandboxID)
+	status, body, err := r.ask(ctx, "/sandboxes/"+sandboxID)
 	if err != nil {
-		return nil, fmt.Errorf("%w: asking the admin role: %w", routing.ErrUnavailable, err)
+		return nil, err
+	}
+	route, err := parse(sandboxID, status, body, time.Now())
+	switch {
+	case err == nil && route.State == routing.StateExpired,
+		errors.Is(err, errNoDescription):
+		return r.stopped(ctx, sandboxID, route, body, err)
+	default:
+		return route, err
+	}
+}
+
+func (r *Registry) ask(ctx context.Context, path string) (status int, body []byte, err error) {
+	resp, err := r.get(ctx, path)
+	if err != nil {
+		return 0, nil, fmt.Errorf("%w: asking the admin role: %w", routing.ErrUnavailable, err)
 	}
 	defer resp.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer))
 	if err != nil {
-		return nil, fmt.Errorf("%w: reading the admin role's answer: %w", routing.ErrUnavailable, err)
+		return 0, nil, fmt.Errorf("%w: reading the admin role's answer: %w", routing.ErrUnavailable, err)
 	}
-	return parse(sandboxID, resp.StatusCode, body, time.Now())
+	return resp.StatusCode, body, nil
 }
+
+// errNoDescription is that the admin role cannot describe the sandbox, as ROCK cannot
+// describe a stopped one that nothing will ever delete.
+var errNoDescription = errors.New("the admin role cannot describe the sandbox")
 
 func parse(sandboxID string, status int, body []byte, now time.Time) (*routing.Route, error) {
 	var answer struct {
@@ -68,6 +115,8 @@ func parse(sandboxID string, status int, body []byte, now time.Time) (*routing.R
 	switch {
 	case status == http.StatusNotFound && err == nil && answer.Code == http.StatusNotFound:
 		return nil, routing.ErrGone
+	case status == http.StatusInternalServerError && err == nil && answer.Code == status:
+		return nil, fmt.Errorf("%w: %w", routing.ErrUnavailable, errNoDescription)
 	case status != http.StatusOK:
 		return nil, fmt.Errorf("%w: the admin role answered %d", routing.ErrUnavailable, status)
 	case err != nil || answer.SandboxID != sandboxID:
@@ -85,9 +134,11 @@ func parse(sandboxID string, status int, body []byte, now time.Time) (*routing.R
 	case "running":
 		route.State = routing.StateRunning
 	case "paused":
-		// ROCK stops a sandbox whose time has run out, and shows it as paused.
+		// ROCK stops a sandbox whose time has run out, and shows it as paused. Its
+		// creator may want just that.
 		route.State = routing.StatePaused
-		if end, err := time.Parse(time.RFC3339, answer.EndAt); err == nil && end.Before(now) {
+		end, err := time.Parse(time.RFC3339, answer.EndAt)
+		if err == nil && end.Before(now) && answer.Metadata[routing.MetadataOnTimeout] != routing.OnTimeoutPause {
 			route.State = routing.StateExpired
 		}
 	default:

@@ -129,3 +129,26 @@ func TestTheAdminRolesAnswerTellsTheOwner(t *testing.T) {
 		}
 	}
 }
+
+func TestASandboxIsExtendedByAskingForItsStatus(t *testing.T) {
+	for name, tc := range map[string]struct {
+		status int
+		body   string
+		want   error
+	}{
+		"done":    {200, `{"status":"Success","result":{"state":"running"}}`, nil},
+		"unknown": {200, `{"status":"Failed","error":"sandbox sbx-1 not found","result":{"code":4000}}`, routing.ErrGone},
+		"failed":  {200, `{"status":"Failed","error":"x","result":null}`, routing.ErrUnavailable},
+		"broken":  {500, `Traceback`, routing.ErrUnavailable},
+		"no JSON": {200, `<html>`, routing.ErrUnavailable},
+	} {
+		asked := ""
+		r := New(func(_ context.Context, path string) (*http.Response, error) {
+			asked = path
+			return &http.Response{StatusCode: tc.status, Body: io.NopCloser(strings.NewReader(tc.body))}, nil
+		})
+		if err := r.Extend(t.Context(), &routing.Route{SandboxID: "sbx-1"}); !errors.Is(err, tc.want) || asked != "/apis/envs/sandbox/v1/get_status?sandbox_id=sbx-1" {
+			t.Errorf("%s: %v after %s", name, err, asked)
+		}
+	}
+}

@@ -54,6 +54,9 @@ type Config struct {
 
 	// KeyPrefix comes before the sandbox's id. Default: "alive:".
 	KeyPrefix string `json:"key_prefix,omitempty"`
+	// TimeoutPrefix comes before the sandbox's id in the key that holds its end.
+	// Default: "timeout:".
+	TimeoutPrefix string `json:"timeout_prefix,omitempty"`
 	// Fields are the names of what is read in a record.
 	Fields Fields `json:"fields,omitzero"`
 
@@ -110,6 +113,10 @@ type Fields struct {
 	SandboxID   string `json:"sandbox_id,omitempty"`   // Default: "sandbox_id"
 	CreateTime  string `json:"create_time,omitempty"`  // Default: "create_time"
 	StartTime   string `json:"start_time,omitempty"`   // Default: "start_time"
+	// The sandbox's timeout in minutes and its end in Unix seconds, beside the record.
+	// ROCK's own names for them can be changed by its environment.
+	AutoClearTime string `json:"auto_clear_time,omitempty"` // Default: "auto_clear_time"
+	ExpireTime    string `json:"expire_time,omitempty"`     // Default: "expire_time"
 }
 
 // Values of Config.Watch.
@@ -126,6 +133,7 @@ func (f Fields) withDefaults() Fields {
 	}{
 		{&f.State, "state"}, {&f.HostIP, "host_ip"}, {&f.PortMapping, "port_mapping"},
 		{&f.SandboxID, "sandbox_id"}, {&f.CreateTime, "create_time"}, {&f.StartTime, "start_time"},
+		{&f.AutoClearTime, "auto_clear_time"}, {&f.ExpireTime, "expire_time"},
 	} {
 		if *d.field == "" {
 			*d.field = d.value
@@ -147,6 +155,9 @@ func (c Config) withDefaults() Config {
 	}
 	if c.KeyPrefix == "" {
 		c.KeyPrefix = "alive:"
+	}
+	if c.TimeoutPrefix == "" {
+		c.TimeoutPrefix = "timeout:"
 	}
 	if c.Watch == "" {
 		c.Watch = WatchTracking

@@ -1,7 +1,8 @@
 // Package redis is the registry that ROCK itself keeps: it reads one sandbox's
 // record, alive:<id>, from ROCK's Redis and turns it into a routing.Route.
 //
-// It only reads. It knows how Redis is reached (one server, Sentinel, Cluster,
+// It reads, and writes one thing only: the end of a sandbox in use, timeout:<id>, when it
+// is told to push that back. It knows how Redis is reached (one server, Sentinel, Cluster,
 // TLS, ACL) and how a record is written; it remembers nothing, as that is the
 // cache's work, and decides nothing about who may see a sandbox.
 //

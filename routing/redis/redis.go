@@ -29,6 +29,7 @@ type Registry struct {
 	style    atomic.Uint32
 	commands atomic.Uint64
 	watching atomic.Int32
+	refusing atomic.Bool // Redis has refused to extend a sandbox
 }
 
 var (
@@ -132,26 +133,37 @@ func (s style) command() string {
 	return "get"
 }
 
+// processor is what a command is sent by: the client, or a transaction.
+type processor interface {
+	Process(ctx context.Context, cmd goredis.Cmder) error
+}
+
 func (r *Registry) read(ctx context.Context, key string) ([]byte, error) {
+	record, _, err := r.readBy(ctx, r.client, key)
+	return record, err
+}
+
+// readBy reads a key in the style in which it is written, and says which that is.
+func (r *Registry) readBy(ctx context.Context, by processor, key string) ([]byte, style, error) {
 	first := style(r.style.Load())
-	record, err := r.command(ctx, first, key)
+	record, err := r.command(ctx, by, first, key)
 	if err == nil || !mayBeOtherStyle(err, first) {
-		return record, r.meaning(err)
+		return record, first, r.meaning(err)
 	}
-	record, second := r.command(ctx, first.other(), key)
+	record, second := r.command(ctx, by, first.other(), key)
 	if second == nil || errors.Is(second, goredis.Nil) {
 		r.style.Store(uint32(first.other()))
-		return record, r.meaning(second)
+		return record, first.other(), r.meaning(second)
 	}
 	if !mayBeOtherStyle(second, first.other()) {
-		return nil, r.meaning(second)
+		return nil, first, r.meaning(second)
 	}
 	for _, err := range []error{err, second} {
 		if strings.HasPrefix(err.Error(), "NOPERM") {
-			return nil, r.meaning(err)
+			return nil, first, r.meaning(err)
 		}
 	}
-	return nil, fmt.Errorf("%w: its key holds neither a JSON document nor a string", routing.ErrMalformed)
+	return nil, first, fmt.Errorf("%w: its key holds neither a JSON document nor a string", routing.ErrMalformed)
 }
 
 // staleConnections is how many connections that died while idle one lookup
@@ -159,16 +171,15 @@ func (r *Registry) read(ctx context.Context, key string) ([]byte, error) {
 const staleConnections = 16
 
 // command asks once, on a connection that lives.
-func (r *Registry) command(ctx context.Context, s style, key string) (record []byte, err error) {
+func (r *Registry) command(ctx context.Context, by processor, s style, key string) (record []byte, err error) {
 	err = onLiving(ctx, r.client, func() (err error) {
 		r.commands.Add(1)
+		get := goredis.NewStringCmd(ctx, "GET", key)
 		if s == document {
-			get := goredis.NewStringCmd(ctx, "JSON.GET", key, "$")
-			_ = r.client.Process(ctx, get) // also in get
-			record, err = get.Bytes()
-		} else {
-			record, err = r.client.Get(ctx, key).Bytes()
+			get = goredis.NewStringCmd(ctx, "JSON.GET", key, "$")
 		}
+		_ = by.Process(ctx, get) // also in get
+		record, err = get.Bytes()
 		return err
 	})
 	return record, err
@@ -220,6 +231,7 @@ type redacted struct {
 
 func (e redacted) Error() string        { return e.text }
 func (e redacted) Is(target error) bool { return errors.Is(e.cause, target) }
+func (e redacted) As(target any) bool   { return errors.As(e.cause, target) }
 
 func (r *Registry) redact(err error) error {
 	return redacted{r.secret.Replace(err.Error()), err}

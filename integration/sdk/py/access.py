@@ -49,6 +49,11 @@ async def control(sandbox_class, told, credential):
     # Without a key the SDK takes the environment's, so there must be none.
     opts = {"validate_api_key": False} | ({"api_key": credential["key"]} if credential["key"] else {})
 
+    async def connected():
+        # With what connect answers, as another process would.
+        sandbox = await settle(sandbox_class.connect(told["mine"], **opts))
+        return (await settle(sandbox.commands.run("echo connected"))).stdout
+
     async def made():
         sandbox = await settle(sandbox_class.create(template=told["template"], timeout=300, **opts))
         result = await settle(sandbox.commands.run("echo made"))
@@ -67,7 +72,7 @@ async def control(sandbox_class, told, credential):
         "list": listed,
         "get_info": described,
         "set_timeout": lambda: sandbox_class.set_timeout(told["mine"], 600, **opts),
-        "connect": lambda: sandbox_class.connect(told["mine"], **opts),
+        "connect": connected,
         "get_metrics": lambda: sandbox_class.get_metrics(told["mine"], **opts),
         "create_snapshot": lambda: sandbox_class.create_snapshot(told["mine"], **opts),
         "pause": lambda: sandbox_class.pause(told["paused"], **opts),

@@ -38,7 +38,11 @@ async function control(credential) {
     },
     get_info: described,
     set_timeout: () => Sandbox.setTimeout(told.mine, 600_000, opts),
-    connect: () => Sandbox.connect(told.mine, opts),
+    connect: async () => {
+      // With what connect answers, as another process would.
+      const sandbox = await Sandbox.connect(told.mine, opts)
+      return (await sandbox.commands.run('echo connected')).stdout
+    },
     get_metrics: () => Sandbox.getMetrics(told.mine, opts),
     create_snapshot: () => Sandbox.createSnapshot(told.mine, opts),
     pause: () => (Sandbox.pause ?? Sandbox.betaPause).call(Sandbox, told.paused, opts),

@@ -1,0 +1,281 @@
+package handlers
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"regexp"
+	"sync"
+	"time"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/upstream"
+	"github.com/caddy-e2b/gateway/routing"
+)
+
+// connect hands the caller a sandbox to work with, like a create, and starts it again
+// if it is paused. E2B's older resume is the same call.
+func (c *lifeCall) connect() (lifeAnswer, bool) {
+	seconds, refused := c.seconds("timeout")
+	if refused != nil {
+		return *refused, true
+	}
+	answer := c.connectOnce(seconds)
+	if !errors.Is(answer.err, errContradicted) || c.acted {
+		return answer, true
+	}
+	// Its time may have run out between two questions, or it is starting: a registry
+	// without a Redis calls that running.
+	ctx, cancel := c.g.lifeContext(c.ctx)
+	err := awaitLife(ctx, RoleClient{c.cluster.Admin, c.g.opt.Upstream}, c.op.SandboxID)
+	cancel()
+	if err != nil {
+		return c.notRestarted(err), true
+	}
+	answer = c.connectOnce(seconds)
+	if errors.Is(answer.err, errContradicted) {
+		answer.failed = cause.Failure{Cause: cause.RouteUnusable, SandboxID: c.op.SandboxID}
+	}
+	return answer, true
+}
+
+func (c *lifeCall) connectOnce(seconds int64) lifeAnswer {
+	status := http.StatusOK
+	why, err := c.locate()
+	if why == cause.SandboxPaused || c.g.opt.Deaths.restarts.pending(c.op.SandboxID) && (why == cause.OK || why == cause.SandboxStarting) {
+		status = http.StatusCreated
+		if refused := c.resume(); refused != nil {
+			return *refused
+		}
+		why, err = c.locate()
+	}
+	if why == cause.SandboxStarting {
+		var f cause.Failure
+		if c.route, f, err = c.g.awaitReady(c.ctx, c.route); f.Cause != cause.OK {
+			return c.standing(f.Cause, err)
+		}
+		why = cause.OK
+	}
+	if why != cause.OK {
+		return c.standing(why, err)
+	}
+	found, refused := c.describe()
+	switch {
+	case refused != nil:
+	case c.acted:
+		refused = c.setTimeout(seconds) // of its new life, as it is asked for
+	default:
+		refused = c.prolong(found, seconds)
+	}
+	if refused != nil {
+		return *refused
+	}
+	if c.op.Name == resumeCall {
+		status = http.StatusCreated // its only one
+	}
+	return c.hand(found, status)
+}
+
+// refresh gives a running sandbox more time, as E2B's keep-alive does.
+func (c *lifeCall) refresh() (lifeAnswer, bool) {
+	seconds, refused := c.seconds("duration")
+	if refused != nil {
+		return *refused, true
+	}
+	if why, err := c.locate(); why != cause.OK {
+		return c.standing(why, err), true
+	}
+	found, refused := c.describe()
+	if refused == nil {
+		refused = c.prolong(found, seconds)
+	}
+	if refused != nil {
+		return *refused, true
+	}
+	return lifeAnswer{status: http.StatusNoContent}, true
+}
+
+// resume starts the paused sandbox again and waits until it runs. It returns what the
+// client is told if that fails.
+func (c *lifeCall) resume() *lifeAnswer {
+	id := c.op.SandboxID
+	if !c.cluster.Restarts {
+		a := failed(cause.Failure{Cause: cause.NotOffered, SandboxID: id,
+			Message: "The sandbox is paused, and resuming is not offered by this deployment; create another one"}, nil)
+		return &a
+	}
+	if l := c.g.opt.Limits; l != nil && !c.g.opt.Deaths.restarts.pending(id) {
+		if r := l.Create(c.who.limits()); r != nil {
+			a := failed(limited(r), nil)
+			return &a
+		}
+	}
+	begun, err := c.g.opt.Deaths.restarts.join(c.ctx, id, func() error { return c.g.restart(c.cluster, id) })
+	c.g.opt.Routes.Invalidate(id)
+	if err != nil {
+		a := c.notRestarted(err)
+		return &a
+	}
+	c.acted = begun
+	return nil
+}
+
+// restart has ROCK start a sandbox again and waits until it runs. It is for all who
+// wait for it, and so outlives each of them.
+func (g *Gateway) restart(cluster *routing.Cluster, id string) error {
+	ctx, cancel := context.WithTimeout(g.ctx, g.opt.ControlTimeout)
+	defer cancel()
+	rock := RoleClient{cluster.Admin, g.opt.Upstream}
+	err := rock.Call(ctx, http.MethodPost, "/sandboxes/"+id+"/restart", nil, nil)
+	if state := restartedAs(err); err != nil && state != "running" && state != "pending" { // else somebody was faster
+		return err
+	}
+	ctx, cancel = g.lifeContext(ctx)
+	defer cancel()
+	return awaitLife(ctx, rock, id)
+}
+
+// lifeContext bounds the wait for a sandbox that was started again as that of the
+// data plane is, where that has a bound.
+func (g *Gateway) lifeContext(ctx context.Context) (context.Context, context.CancelFunc) {
+	if g.opt.ReadyTimeout > 0 {
+		return context.WithTimeout(ctx, g.opt.ReadyTimeout)
+	}
+	return context.WithCancel(ctx)
+}
+
+var (
+	errNotYet     = errors.New("the restarted sandbox does not run yet")
+	errFailedLife = errors.New("the restarted sandbox has failed to start")
+)
+
+// alivePause is the time between two questions whether a restarted sandbox runs.
+const alivePause = 500 * time.Millisecond
+
+// awaitLife asks ROCK until a sandbox that was started again runs, or does not start
+// any more. ROCK sees that it runs when it is asked. The registry does not do: one
+// without a Redis calls a starting sandbox running.
+func awaitLife(ctx context.Context, rock RoleClient, id string) error {
+	pause := time.NewTicker(alivePause)
+	defer pause.Stop()
+	for {
+		var now struct {
+			State  string `json:"state"`
+			Phases map[string]struct {
+				Status string `json:"status"`
+			} `json:"status"`
+		}
+		err := rock.Call(ctx, http.MethodGet, "/get_status?sandbox_id="+id, nil, &now)
+		var ended *RockError
+		switch {
+		case errors.As(err, &ended) && ended.Code/1000 == rockRefused:
+			return nil // somebody has ended it since, which the registry tells
+		case err == nil && now.State != "pending":
+			return nil
+		}
+		for _, phase := range now.Phases {
+			if phase.Status == "failed" || phase.Status == "timeout" {
+				return errFailedLife
+			}
+		}
+		select {
+		case <-pause.C:
+		case <-ctx.Done():
+			return errNotYet
+		}
+	}
+}
+
+// inState finds the state in ROCK's refusal of a restart: "Sandbox … cannot be
+// restarted: current state is 'running'".
+var inState = regexp.MustCompile(`cannot be restarted: current state is '([a-z]+)'`)
+
+// restartedAs is the state in which ROCK does not restart a sandbox, "" for any other
+// error.
+func restartedAs(err error) string {
+	var refused *RockError
+	if !errors.As(err, &refused) {
+		return ""
+	}
+	if m := inState.FindStringSubmatch(refused.Text); m != nil {
+		return m[1]
+	}
+	return ""
+}
+
+// rockRefused is the class of ROCK's codes for a call that was not carried out.
+const rockRefused = 4
+
+// notRestarted is what the client is told when ROCK has not restarted the sandbox, or
+// nobody knows.
+func (c *lifeCall) notRestarted(err error) lifeAnswer {
+	var refused *RockError
+	var dial *upstream.DialError
+	switch {
+	case errors.As(err, &dial):
+		return failed(cause.Failure{Cause: cause.ClusterUnreachable}, err)
+	case errors.Is(err, errNotYet):
+		return failed(cause.Failure{Cause: cause.Deadline,
+			Message: "The sandbox is being started again, but does not run yet; connect again in a moment"}, err)
+	case errors.Is(err, errFailedLife):
+		return failed(cause.Failure{Cause: cause.UpstreamInvalid, Message: "The sandbox has failed to start again"}, err)
+	case !errors.As(err, &refused):
+		return failed(controlFailure(c.r.Context(), c.ctx, err), err)
+	case refused.Status == http.StatusNotFound, refused.Status == http.StatusMethodNotAllowed:
+		return failed(notOffered(c.op), err) // a ROCK without the call
+	case restartedAs(err) == "deleted":
+		return failed(noSuch(c.who, c.op.SandboxID), err)
+	case refused.Code/1000 == rockRefused:
+		return failed(cause.Failure{Cause: cause.BadRequest, Status: http.StatusConflict, SandboxID: c.op.SandboxID,
+			Message: "The sandbox cannot be resumed in the state that it is in; nothing was done"}, err)
+	default:
+		return failed(unknownOutcome(cause.UpstreamInvalid), err)
+	}
+}
+
+// restarts are the restarts under way, one a sandbox.
+type restarts struct {
+	mu       sync.Mutex
+	underWay map[string]*restart
+}
+
+type restart struct {
+	done chan struct{}
+	err  error // to be read once done is closed
+}
+
+// pending reports a restart under way.
+func (r *restarts) pending(id string) bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.underWay[id] != nil
+}
+
+// join waits for the restart of a sandbox, which it begins if none is under way. begun
+// reports that it did. An error of ctx leaves the restart to go on.
+func (r *restarts) join(ctx context.Context, id string, do func() error) (begun bool, err error) {
+	r.mu.Lock()
+	at := r.underWay[id]
+	if at == nil {
+		begun = true
+		at = &restart{done: make(chan struct{})}
+		if r.underWay == nil {
+			r.underWay = map[string]*restart{}
+		}
+		r.underWay[id] = at
+		go func() {
+			at.err = do()
+			r.mu.Lock()
+			delete(r.underWay, id)
+			r.mu.Unlock()
+			close(at.done)
+		}()
+	}
+	r.mu.Unlock()
+	select {
+	case <-at.done:
+		return begun, at.err
+	case <-ctx.Done():
+		return begun, ctx.Err()
+	}
+}

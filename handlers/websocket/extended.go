@@ -1,0 +1,67 @@
+package websocket
+
+import (
+	"bytes"
+	"crypto/rand"
+	"crypto/sha1"
+	"encoding/base64"
+	"io"
+	"net/http"
+)
+
+// A WebSocket over HTTP/2 is a request with the method CONNECT and the pseudo header
+// :protocol (RFC 8441 section 4). Its body is what the client sends, the body of its
+// answer what the client gets, and a status of 2xx says that the connection is open. Its
+// handshake has neither Connection and Upgrade nor Sec-WebSocket-Key.
+
+// protocol is where net/http has the pseudo header.
+const protocol = ":protocol"
+
+// Extended reports a request over HTTP/2 to open a WebSocket.
+func Extended(r *http.Request) bool {
+	named := r.Header[protocol]
+	return r.Method == http.MethodConnect && r.ProtoMajor == 2 && len(named) == 1 && named[0] == name
+}
+
+// stream is the body of a request that was made by [AsUpgrade].
+type stream struct {
+	io.ReadCloser
+	key string
+}
+
+// AsUpgrade is an extended request as HTTP/1.1 has it: GET with the headers of a switch,
+// [Requested] and without a body. [Stream] has what the client sends.
+func AsUpgrade(r *http.Request) *http.Request {
+	nonce := make([]byte, 16) // RFC 6455 section 4.1
+	_, _ = rand.Read(nonce)   // never fails
+	key := base64.StdEncoding.EncodeToString(nonce)
+	upgrade := r.WithContext(r.Context())
+	upgrade.Method = http.MethodGet
+	upgrade.ContentLength = 0
+	upgrade.Body = &stream{r.Body, key}
+	upgrade.Header = r.Header.Clone()
+	delete(upgrade.Header, protocol)
+	upgrade.Header["Sec-Websocket-Key"] = []string{key}
+	Mark(upgrade.Header)
+	return upgrade
+}
+
+// Stream is what the client of a request sends that [AsUpgrade] has made, nil for any
+// other request.
+func Stream(r *http.Request) io.Reader {
+	if s, ok := r.Body.(*stream); ok {
+		return s.ReadCloser
+	}
+	return nil
+}
+
+// Accepted reports an answer that has understood the handshake. With a request of
+// [AsUpgrade] nobody else would notice: over HTTP/2 the client is not shown.
+func Accepted(r *http.Request, resp *http.Response) bool {
+	s, ok := r.Body.(*stream)
+	if !ok {
+		return true
+	}
+	sum := sha1.Sum([]byte(s.key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) // RFC 6455 section 4.2.2
+	return bytes.Equal([]byte(resp.Header.Get("Sec-Websocket-Accept")), []byte(base64.StdEncoding.EncodeToString(sum[:])))
+}
