@@ -28,6 +28,8 @@ type proofKind uint8
 const (
 	// proofNone: nobody asks for one.
 	proofNone proofKind = iota
+	// proofVisitor: nobody asks for one, unless the sandbox is private.
+	proofVisitor
 	// proofToken: a token that was made here for the sandbox's id. There is,
 	// or was, such a sandbox, and the client knows that.
 	proofToken
@@ -36,6 +38,9 @@ const (
 	// proofSignature: a signature that nobody can check without the owner.
 	proofSignature
 )
+
+// isShown reports a credential, good or not.
+func (p proof) isShown() bool { return p.kind > proofVisitor }
 
 type signedFileCall struct {
 	url auth.SignedURL
@@ -117,6 +122,7 @@ func (a *Access) examineToken(ctx context.Context, token, sandboxID string) (pro
 var (
 	errTokenWrong = errors.New("the access token was not made here for this sandbox")
 	errScope      = errors.New("the API key lacks the scope data")
+	errVisitor    = errors.New("the sandbox is private, and nothing was shown")
 	errForeign    = errors.New("the sandbox belongs to somebody else, or to nobody that is known")
 	// errNotFound is what the log has of both: logs are read by more people
 	// than may know whose a sandbox is.
@@ -160,7 +166,7 @@ func (a *Access) examineSignature(r *http.Request) (proof, cause.Failure, error)
 // too: its sandbox may have gone, and somebody else's come under the same id.
 func (g *Gateway) lookup(ctx context.Context, p proof, sandboxID string) (*routing.Route, routing.Source, cause.Failure, error) {
 	var begun time.Time
-	if p.kind != proofNone {
+	if p.isShown() {
 		begun = time.Now()
 	}
 	asker := g.opt.Access.asker(p)
@@ -173,7 +179,7 @@ func (g *Gateway) lookup(ctx context.Context, p proof, sandboxID string) (*routi
 		route, err = g.opt.Routes.FreshFor(ctx, asker, sandboxID)
 		f, why = g.opt.Access.compare(ctx, p, sandboxID, route, err)
 	}
-	if p.kind != proofNone && (errors.Is(why, errForeign) || errors.Is(why, routing.ErrGone)) {
+	if p.isShown() && (errors.Is(why, errForeign) || errors.Is(why, routing.ErrGone)) {
 		g.level(ctx, begun)
 		// It is the registry that has said so, now or a moment ago.
 		return nil, routing.SourceRegistry, f, errNotFound
@@ -185,7 +191,7 @@ func (g *Gateway) lookup(ctx context.Context, p proof, sandboxID string) (*routi
 // it has just been asked.
 func (a *Access) nameOf(ctx context.Context, p proof, route *routing.Route) string {
 	switch {
-	case a == nil, p.kind == proofNone:
+	case a == nil, !p.isShown():
 		return ""
 	case p.kind == proofKey:
 		return p.key.Subject
@@ -196,7 +202,7 @@ func (a *Access) nameOf(ctx context.Context, p proof, route *routing.Route) stri
 
 // asker is who has shown p, to the registry.
 func (a *Access) asker(p proof) routing.Asker {
-	if a != nil && (p.kind == proofNone || p.kind == proofSignature) {
+	if a != nil && (!p.isShown() || p.kind == proofSignature) {
 		return routing.Stranger
 	}
 	return routing.Known
@@ -205,7 +211,10 @@ func (a *Access) asker(p proof) routing.Asker {
 // compare holds a proof against what the registry has answered of the sandbox.
 func (a *Access) compare(ctx context.Context, p proof, sandboxID string, route *routing.Route, err error) (cause.Failure, error) {
 	f := cause.Failure{Cause: causeOfLookup(ctx, route, err), SandboxID: sandboxID}
-	if a == nil || p.kind == proofNone {
+	switch {
+	case p.kind == proofVisitor && err == nil && route.Private:
+		return trafficTokenMissing, errVisitor
+	case a == nil || !p.isShown():
 		return f, err
 	}
 	if err != nil {

@@ -50,13 +50,9 @@ func forApp(req, r *http.Request) {
 // report C10).
 var openingWaits = [...]time.Duration{50 * time.Millisecond, 100 * time.Millisecond, 200 * time.Millisecond, 400 * time.Millisecond}
 
-// sendWhenOpen is send, with patience for an app that is about to listen. Nothing
-// was sent while it does not.
-func (c *dataCall) sendWhenOpen(req *http.Request, hops []hop) (*http.Response, error) {
-	resp, err := c.send(req, hops)
-	if err == nil || !c.toApp() {
-		return resp, err
-	}
+// sendWhenOpen is send once more, after it has failed with err, with patience for
+// an app that is about to listen. Nothing was sent while it does not.
+func (c *dataCall) sendWhenOpen(req *http.Request, hops []hop, err error) (resp *http.Response, _ error) {
 	for _, wait := range openingWaits {
 		var dial *upstream.DialError
 		if !errors.As(err, &dial) || !upstream.Refused(err) {

@@ -38,32 +38,15 @@ type dataCall struct {
 
 // serveData carries a call to envd, to what speaks envd's protocol for it, or to
 // an app on another port.
-func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, host routing.Host, out Outcome) Outcome {
+func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, host *routing.Host, out Outcome) Outcome {
 	if websocket.Extended(r) {
 		r = websocket.AsUpgrade(r)
 	}
-	target, err := g.targetOf(r, host)
-	if err != nil {
-		out.Err = err
-		return refuse(w, r, out, refusalOfTarget(r, out.Operation, err))
-	}
-	out.SandboxID, out.Port = target.SandboxID, target.Port
-	shown, route, source, f, err := g.admit(r, out.Operation, target)
-	out.Lookup = source
-	if f.Cause != cause.OK && !g.waits(out.Operation, f.Cause) {
-		if out.Err = err; f.Cause == cause.SandboxFailed {
-			out.Err = errors.New(route.Problem)
-		}
+	c, shown, f := g.newCall(r, host, &out)
+	if c == nil {
 		return refuse(w, r, out, f)
 	}
-	c := &dataCall{
-		g: g, r: r,
-		target: target, route: route, cluster: g.clusters[route.Cluster],
-		proto: relayedAs(r, out.Operation), out: out,
-	}
 	c.guard(w)
-	c.out.Cluster = route.Cluster
-	c.out.Subject = g.opt.Access.nameOf(r.Context(), shown, route)
 	if c.cluster == nil {
 		c.out.Err = errUnknownCluster
 		c.fail(cause.Failure{Cause: cause.Internal})
@@ -77,6 +60,40 @@ func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, host routing
 	defer done()
 	c.serve()
 	return c.out
+}
+
+// newCall finds out whom a request is for and whether it may be made. The call is
+// nil when it may not, and the failure says why. What is found out is noted in out.
+//
+// It is no part of serveData because what it needs of the stack would stay there
+// for as long as a stream lives.
+func (g *Gateway) newCall(r *http.Request, host *routing.Host, out *Outcome) (*dataCall, proof, cause.Failure) {
+	target, err := g.targetOf(r, *host)
+	if err != nil {
+		out.Err = err
+		return nil, proof{}, refusalOfTarget(r, out.Operation, err)
+	}
+	out.SandboxID, out.Port = target.SandboxID, target.Port
+	shown, f, err := g.examine(r, out.Operation, target)
+	if f.Cause != cause.OK {
+		out.Err = err
+		return nil, proof{}, f
+	}
+	route, source, f, err := g.lookup(r.Context(), shown, target.SandboxID)
+	out.Lookup = source
+	if f.Cause != cause.OK && !g.waits(out.Operation, f.Cause) {
+		if out.Err = err; f.Cause == cause.SandboxFailed {
+			out.Err = errors.New(route.Problem)
+		}
+		return nil, proof{}, f
+	}
+	out.Cluster = route.Cluster
+	out.Subject = g.opt.Access.nameOf(r.Context(), shown, route)
+	return &dataCall{
+		g: g, r: r,
+		target: target, route: route, cluster: g.clusters[route.Cluster],
+		proto: relayedAs(r, out.Operation), out: *out,
+	}, shown, cause.Failure{}
 }
 
 // guard puts a watchdog between the call and its client.
@@ -158,7 +175,10 @@ func (c *dataCall) serve() {
 			return
 		}
 	}
-	resp, err := c.sendWhenOpen(req, hops)
+	resp, err := c.send(req, hops)
+	if err != nil && c.toApp() {
+		resp, err = c.sendWhenOpen(req, hops, err)
+	}
 	if err != nil {
 		c.failedToSend(err)
 		return

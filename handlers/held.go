@@ -45,13 +45,14 @@ func (i *impatient) Read(p []byte) (int, error) {
 // admitAgain finds out again whether the call may be made, and where its sandbox
 // is.
 func (c *dataCall) admitAgain() *cause.Failure {
-	_, route, source, f, err := c.g.admit(c.r, c.out.Operation, c.target)
-	c.out.Lookup = source
+	shown, f, err := c.g.examine(c.r, c.out.Operation, c.target)
+	if f.Cause == cause.OK {
+		c.route, c.out.Lookup, f, err = c.g.lookup(c.r.Context(), shown, c.target.SandboxID)
+	}
 	if f.Cause != cause.OK {
 		c.out.Err = err
 		return &f
 	}
-	c.route = route
 	if c.cluster = c.g.clusters[c.route.Cluster]; c.cluster == nil {
 		c.out.Err = errUnknownCluster
 		return &cause.Failure{Cause: cause.Internal}

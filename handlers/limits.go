@@ -51,7 +51,7 @@ func (g *Gateway) limitsOf(ctx context.Context, p proof, route *routing.Route) l
 	switch {
 	case a == nil:
 		return who
-	case p.kind == proofNone:
+	case !p.isShown():
 		who.Stranger = true
 		return who
 	case p.kind == proofKey:

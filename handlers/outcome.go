@@ -13,8 +13,6 @@ type Outcome struct {
 	Operation routing.Operation
 	// SandboxID is the checked id, or "" when there was none.
 	SandboxID string
-	// Port is the port of the sandbox that was asked for, or 0.
-	Port uint16
 	// Subject is whose key was sent, or whose sandbox was used with what was
 	// made for it. "" when nobody's is known, or access is off.
 	Subject string
@@ -23,6 +21,8 @@ type Outcome struct {
 	// Upstream is the "host:port" that was sent the request, or "" when
 	// nothing was sent. For logs only; it never reaches a client.
 	Upstream string
+	// Port is the port of the sandbox that was asked for, or 0.
+	Port uint16
 	// Lookup says where the route came from.
 	Lookup routing.Source
 	// End is how it ended. cause.OK also when ROCK or envd answered with an

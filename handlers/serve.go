@@ -49,28 +49,23 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer) Outcome {
 	peer.meet(r)
 	host, badHost := g.hosts.Read(r.Host)
-	op := operationOf(r, host, planes)
+	out := Outcome{Operation: operationOf(r, host, planes), Err: badHost}
+	op := &out.Operation
 	if host.Kind == routing.PreviewHost {
 		planes &= Data // there is nothing else
 	}
-	out := Outcome{Operation: op}
 	welcome := g.calls.enter()
 	defer g.calls.leave()
 	g.allowPages(w, r)
-	switch {
-	case !welcome:
+	if !welcome {
 		closeConnection(w, r)
 		return refuse(w, r, out, cause.Failure{Cause: cause.Drain})
-	case !sendable(r):
-		return refuse(w, r, out, cause.Failure{Cause: cause.BadRequest, Message: "The request line is not valid"})
-	case g.opt.MaxHeader > 0 && headerSize(r) > g.opt.MaxHeader:
-		return refuse(w, r, out, cause.Failure{Cause: cause.HeaderTooLarge})
-	case badHost != nil:
-		out.Err = badHost
-		return refuse(w, r, out, refusalOfHost(badHost))
-	case planes&Data != 0 && !isApp(op) && routing.Reserved(r.URL.Path):
-		return refuse(w, r, out, cause.Failure{Cause: cause.Reserved, Path: r.URL.Path})
-	case g.isPreflight(r) && !(isApp(op) && g.isOpen(r, host)):
+	}
+	if f := g.unreadable(r, &out, planes); f != nil {
+		return refuse(w, r, out, *f)
+	}
+	switch {
+	case g.isPreflight(r) && !(isApp(*op) && g.isOpen(r, host)):
 		return g.servePreflight(w, r, planes, out)
 	case websocket.Extended(r) && op.Plane != routing.DataPlane:
 		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
@@ -84,8 +79,25 @@ func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, p
 	case op.Plane == routing.ControlPlane:
 		return g.serveControl(w, r, out)
 	default:
-		return g.serveData(w, r, host, out)
+		return g.serveData(w, r, &host, out)
 	}
+}
+
+// unreadable is what a request is told that cannot be read in one way only, or
+// asks for what is nobody's to ask for, whoever sends it. Nil: it may go on.
+func (g *Gateway) unreadable(r *http.Request, out *Outcome, planes Planes) *cause.Failure {
+	switch {
+	case !sendable(r):
+		return &cause.Failure{Cause: cause.BadRequest, Message: "The request line is not valid"}
+	case g.opt.MaxHeader > 0 && headerSize(r) > g.opt.MaxHeader:
+		return &cause.Failure{Cause: cause.HeaderTooLarge}
+	case out.Err != nil: // of reading the host
+		f := refusalOfHost(out.Err)
+		return &f
+	case planes&Data != 0 && !isApp(out.Operation) && routing.Reserved(r.URL.Path):
+		return &cause.Failure{Cause: cause.Reserved, Path: r.URL.Path}
+	}
+	return nil
 }
 
 // refuse answers with a failure that was known before anything was sent on.

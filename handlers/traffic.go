@@ -30,35 +30,31 @@ var (
 	errPrivate           = errors.New("the sandbox is private, and keys are off")
 )
 
-// admit finds out whether a call of the data plane may be made, and where its
-// sandbox is. The failure's cause is cause.OK when it may, and there is a route to
-// go by; err is for logs.
-func (g *Gateway) admit(r *http.Request, op routing.Operation, target routing.Target) (proof, *routing.Route, routing.Source, cause.Failure, error) {
-	if a := g.opt.Access; isApp(op) && a.opensPorts() {
-		route, source, f, err := g.visit(r.Context(), target.SandboxID)
-		switch {
+// examine looks at what a request carries, before anything else is asked than, for
+// the port of an app that may be open, whether its sandbox is private. The
+// failure's cause is cause.OK when the request may go on to lookup.
+func (g *Gateway) examine(r *http.Request, op routing.Operation, target routing.Target) (proof, cause.Failure, error) {
+	a := g.opt.Access
+	if isApp(op) && a.opensPorts() {
+		switch route := g.visited(r.Context(), target.SandboxID); {
 		case route == nil || !route.Private:
-			return proof{}, route, source, f, err
+			return proof{kind: proofVisitor}, cause.Failure{}, nil
 		case a == nil:
-			return proof{}, nil, source, noTokens, errPrivate
+			return proof{}, noTokens, errPrivate
 		}
 	}
-	shown, f, err := g.opt.Access.examine(r, op, target)
-	if f.Cause != cause.OK {
-		return shown, nil, 0, f, err
-	}
-	route, source, f, err := g.lookup(r.Context(), shown, target.SandboxID)
-	return shown, route, source, f, err
+	return a.examine(r, op, target)
 }
 
 // opensPorts reports that visitors may use the ports of a sandbox that are not
 // envd's, as far as the operator is concerned.
 func (a *Access) opensPorts() bool { return a == nil || a.PublicTraffic }
 
-// visit finds the route of a sandbox for somebody who has shown nothing, and
-// perhaps need not. The failure's cause is cause.OK for a sandbox that runs.
-func (g *Gateway) visit(ctx context.Context, sandboxID string) (*routing.Route, routing.Source, cause.Failure, error) {
-	return g.lookup(ctx, proof{}, sandboxID)
+// visited is the route of a sandbox, whatever its state, or nil, for somebody who
+// has shown nothing.
+func (g *Gateway) visited(ctx context.Context, sandboxID string) *routing.Route {
+	route, _, _, _ := g.lookup(ctx, proof{kind: proofVisitor}, sandboxID)
+	return route
 }
 
 // isOpen reports a request to a port of a sandbox that runs and that is open to
@@ -72,8 +68,8 @@ func (g *Gateway) isOpen(r *http.Request, host routing.Host) bool {
 	if err != nil {
 		return false
 	}
-	route, _, f, _ := g.visit(r.Context(), target.SandboxID)
-	return f.Cause == cause.OK && !route.Private
+	route := g.visited(r.Context(), target.SandboxID)
+	return route != nil && route.State == routing.StateRunning && !route.Private
 }
 
 // examineVisitor is examine for a port that is open to holders of a token: the

@@ -26,8 +26,6 @@ const (
 // Host is what the host of a request says.
 type Host struct {
 	Kind HostKind
-	// Domain is the one that the host belongs to. None for OtherHost.
-	Domain Domain
 	// Target is whom a PreviewHost belongs to. The id is in lower case: clients
 	// fold hosts as they like (RFC 9110 section 4.2.3), and ids are told apart by
 	// case, so that one with capitals needs the header E2b-Sandbox-Id as well.
@@ -84,15 +82,15 @@ func (h *Hosts) Read(host string) (Host, error) {
 	case domain.Name == "":
 		return Host{}, nil
 	case name == domain.Name, labels == "api", labels == "sandbox":
-		return Host{Kind: SharedHost, Domain: domain}, nil
+		return Host{Kind: SharedHost}, nil
 	case strings.IndexByte(labels, '.') >= 0 || !startsWithDigit(labels):
-		return Host{Domain: domain}, ErrForeignHost
+		return Host{}, ErrForeignHost
 	}
 	target, err := parsePreview(labels)
 	if err != nil {
-		return Host{Domain: domain}, err
+		return Host{}, err
 	}
-	return Host{Kind: PreviewHost, Domain: domain, Target: target}, nil
+	return Host{Kind: PreviewHost, Target: target}, nil
 }
 
 // DomainFor is the domain that whoever has asked for this host can reach: the one
