@@ -58,11 +58,10 @@ type tunnelled struct {
 
 type pong struct{ payload []byte }
 
-// forward makes c, a fresh connection to the rocklet at address, one to a port
-// inside its sandbox. ctx bounds it. limit is [Config.UserTimeout]. On an error c is
-// closed, and nothing was sent to the port.
-func forward(ctx context.Context, c net.Conn, limit time.Duration, address string, port uint16) (*tunnelled, error) {
-	ahead, err := readAhead(c, limit)
+// forward makes c, a fresh connection to a rocklet, one to a port inside its
+// sandbox. ctx bounds it. On an error c is closed, and nothing was sent to the port.
+func (tr *Transport) forward(ctx context.Context, c net.Conn, to destination) (*tunnelled, error) {
+	ahead, err := readAhead(c, tr.userTimeout)
 	if err != nil {
 		c.Close()
 		return nil, err
@@ -72,8 +71,8 @@ func forward(ctx context.Context, c net.Conn, limit time.Duration, address strin
 	}
 	t := &tunnelled{conn: ahead}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
-	if err = portforward.Open(t.conn, address, port); err == nil {
-		err = t.settle()
+	if err = portforward.Open(t.conn, to.address, to.inside); err == nil {
+		err = t.settle(tr.refusalWait)
 	}
 	if !stop() {
 		// No timeout of the network's: the machine is there.
@@ -87,11 +86,11 @@ func forward(ctx context.Context, c net.Conn, limit time.Duration, address strin
 }
 
 // settle gives the rocklet time to say that it has not reached the port.
-func (t *tunnelled) settle() error {
+func (t *tunnelled) settle(wait time.Duration) error {
 	if t.chunk != nil {
 		t.unwrap()
 	}
-	_ = t.conn.SetReadDeadline(time.Now().Add(refusalWait))
+	_ = t.conn.SetReadDeadline(time.Now().Add(wait))
 	err := t.await()
 	_ = t.conn.SetReadDeadline(time.Time{})
 	switch {

@@ -242,6 +242,7 @@ func TestAPortThatIsRefusedAtOnceIsAFailedDial(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			k := newRocklet(t, func(c net.Conn, r *bufio.Reader) { tc.end(c); io.Copy(io.Discard, r) })
 			tr := New(Config{})
+			tr.refusalWait = 2 * time.Second // a slow machine takes its time
 			body := &countingBody{Reader: strings.NewReader("body")}
 			_, err := k.through(t, tr, http.MethodPost, body)
 			var dial *DialError

@@ -66,6 +66,7 @@ type Transport struct {
 	dialer      net.Dialer
 	dialTimeout time.Duration
 	userTimeout time.Duration
+	refusalWait time.Duration
 	tls         *tls.Config
 }
 
@@ -74,6 +75,7 @@ func New(c Config) *Transport {
 	t := &Transport{
 		dialTimeout: or(c.DialTimeout, 3*time.Second),
 		userTimeout: or(c.UserTimeout, 5*time.Minute),
+		refusalWait: refusalWait,
 		tls:         c.TLS,
 	}
 	keepAlive := or(c.KeepAlive, 15*time.Second)
@@ -181,7 +183,7 @@ func (t *Transport) dial(ctx context.Context, network, addr string) (net.Conn, e
 	if to.inside == 0 {
 		return newConn(conn, t.userTimeout), nil
 	}
-	inside, err := forward(ctx, conn, t.userTimeout, to.address, to.inside)
+	inside, err := t.forward(ctx, conn, to)
 	if err != nil {
 		return nil, &DialError{err}
 	}
