@@ -26,8 +26,8 @@ type proof struct {
 type proofKind uint8
 
 const (
-	// proofNone: nobody asks for one.
-	proofNone proofKind = iota
+	// 0: nobody asks for one.
+	_ proofKind = iota
 	// proofVisitor: nobody asks for one, unless the sandbox is private.
 	proofVisitor
 	// proofToken: a token that was made here for the sandbox's id. There is,
