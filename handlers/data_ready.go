@@ -28,6 +28,7 @@ func (c *dataCall) awaitReady() *cause.Failure {
 	defer cancel(nil)
 	c.ctx, c.cancel = ctx, cancel
 	deadline, timed := clientDeadline(c.r.Header)
+	timed = timed && !c.toApp() // what that means is the app's business
 	if timed {
 		defer time.AfterFunc(deadline+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop()
 	}

@@ -33,6 +33,8 @@ type readiness struct {
 	probes  map[string]*probe // by sandbox
 	waiting int               // calls
 	drained bool
+	asked   map[string]time.Time // by sandbox: when its status was last asked for
+	cleaned int                  // how many were left when the old ones were last taken out
 }
 
 // probe asks for one sandbox, for as long as somebody waits for it.
@@ -143,6 +145,37 @@ func (r *readiness) each(sandboxID string, do func(*probe)) {
 	}
 }
 
+// pauseBefore is how long a new probe leaves ROCK alone, because one before it has asked
+// a moment ago: clients that come and go must not ask more often than those that stay.
+func (r *readiness) pauseBefore(sandboxID string, now time.Time) time.Duration {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	at, ok := r.asked[sandboxID]
+	if !ok {
+		return 0
+	}
+	return max(statusPause-now.Sub(at), 0)
+}
+
+// note remembers when a sandbox's status is asked for, for as long as that matters.
+func (r *readiness) note(sandboxID string, now time.Time) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.asked == nil {
+		r.asked = map[string]time.Time{}
+	}
+	r.asked[sandboxID] = now
+	if len(r.asked) <= 2*r.cleaned+64 {
+		return
+	}
+	for id, at := range r.asked {
+		if now.Sub(at) >= statusPause {
+			delete(r.asked, id)
+		}
+	}
+	r.cleaned = len(r.asked)
+}
+
 // soFar is what those are told whose time is over.
 func (p *probe) soFar() (cause.Cause, error) {
 	p.ready.mu.Lock()
@@ -204,7 +237,7 @@ func (p *probe) note(s startup) {
 // ask asks the admin role for the sandbox's status, which makes ROCK see that it has
 // started, and passes the answers on. A ROCK that fails or is slow is asked less often.
 func (p *probe) ask(ctx context.Context, statuses chan<- status) {
-	pause := time.NewTimer(0)
+	pause := time.NewTimer(p.ready.pauseBefore(p.sandboxID, time.Now()))
 	defer pause.Stop()
 	for failures := 0; ; {
 		select {
@@ -213,6 +246,7 @@ func (p *probe) ask(ctx context.Context, statuses chan<- status) {
 			return
 		}
 		begun := time.Now()
+		p.ready.note(p.sandboxID, begun)
 		s, err := p.ready.g.statusOf(ctx, p.cluster, p.sandboxID)
 		if failures++; err == nil {
 			failures = 0

@@ -281,6 +281,53 @@ func TestAProbeEndsWithTheLastOfThoseWhoWait(t *testing.T) {
 	})
 }
 
+// To anybody's program the header may mean anything, and it arrives as it was sent.
+func TestTheHeaderOfADeadlineIsTheAppsOwnBusiness(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNursery(t)
+		n.cluster.Unmapped, n.cluster.AllowedHosts = routing.UnmappedDial, []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
+		n.cluster.Own = func(netip.Addr) bool { return false }
+		after(10*time.Second, func() {
+			n.registry.mu.Lock()
+			n.registry.route = &routing.Route{State: routing.StateRunning, Lifecycle: "life1", Host: netip.MustParseAddr("10.0.0.7")}
+			n.registry.mu.Unlock()
+			n.registry.push <- "a"
+		})
+		if _, out := n.call(t.Context(), "/", unary, "E2b-Sandbox-Port", "8080", "Connect-Timeout-Ms", "1000"); out.End != cause.OK {
+			t.Fatalf("%v (%v)", out.End, out.Err)
+		}
+		if sent := (<-n.sent).Header.Get("Connect-Timeout-Ms"); sent != "1000" {
+			t.Errorf("%s ms went on", sent)
+		}
+	})
+}
+
+// Whoever opens and closes the URL of a sandbox that starts costs ROCK no more than
+// somebody who waits for it.
+func TestWhoComesAndGoesDoesNotAskMoreOftenThanWhoStays(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		n := newNursery(t)
+		begun := time.Now()
+		for range 300 {
+			ctx, leave := context.WithCancel(t.Context())
+			after(10*time.Millisecond, leave)
+			n.call(ctx, stat, unary)
+		}
+		n.wantNothingLeft(t)
+		if asked, most := int(n.asked.Load()), int(time.Since(begun)/statusPause)+1; asked < 2 || asked > most {
+			t.Errorf("asked %d times in %v, at most %d are allowed", asked, time.Since(begun), most)
+		}
+		time.Sleep(time.Minute)
+		for i := range 1000 {
+			n.gateway.ready.note(fmt.Sprint(i), time.Now())
+			time.Sleep(statusPause)
+		}
+		if left := len(n.gateway.ready.asked); left > 100 {
+			t.Errorf("%d are remembered", left)
+		}
+	})
+}
+
 func TestTheClientsDeadlineCountsFromTheBeginningOfTheWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
