@@ -148,6 +148,11 @@ func annotate(create *splice.Node, owner routing.Owner, asked wishes) (id string
 	if owner.Subject != "" {
 		note(routing.MetadataOwner, owner.Metadata())
 		note(routing.MetadataSubject, owner.Subject)
+		if at := create.Find("templateID"); at >= 0 {
+			if template, ok := create.Text(at); ok {
+				note(routing.MetadataTemplate, template)
+			}
+		}
 	}
 	if asked.private {
 		note(routing.MetadataTraffic, routing.TrafficPrivate)

@@ -96,6 +96,9 @@ const (
 	// MetadataSubject has the subject of [MetadataOwner] alone: by it ROCK can
 	// list all sandboxes of one owner.
 	MetadataSubject = "e2b-gateway/subject"
+	// MetadataTemplate has the template id of the create, which ROCK forgets once
+	// it has found the image. Without [MetadataOwner] it is not there.
+	MetadataTemplate = "e2b-gateway/template"
 	// MetadataTraffic is [TrafficPrivate], or is not there.
 	MetadataTraffic = "e2b-gateway/traffic"
 	// MetadataOnTimeout is [OnTimeoutPause], or is not there.
