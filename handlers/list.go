@@ -241,8 +241,8 @@ func (l *list) wants(item *listing.Item) bool {
 
 // skip notes a record that cannot be shown. What ROCK says of one may quote what is in it, which is not for the log.
 func (l *list) skip(cluster *routing.Cluster, id string, err error) {
-	if failed := (*RockError)(nil); errors.As(err, &failed) {
-		err = &RockError{Status: failed.Status, Code: failed.Code, Text: "see its own log"}
+	if failed := (*rockError)(nil); errors.As(err, &failed) {
+		err = &rockError{Status: failed.Status, Code: failed.Code, Text: "see its own log"}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -148,7 +148,7 @@ func (i *Item) complete(start, end string) error {
 			i.Template = value
 		case name == routing.MetadataAddress:
 			i.Address = value
-		case !strings.HasPrefix(name, routing.MetadataPrefix):
+		case !routing.Reserves(name):
 			visible[name] = value
 		}
 	}

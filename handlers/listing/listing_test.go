@@ -96,7 +96,7 @@ func TestAListIsWhatWasAskedFor(t *testing.T) {
 }
 
 func TestARecordOfROCKBecomesAnItem(t *testing.T) {
-	const record = `{"sandbox_id":"5b1f","state":"running","image":"python:3.11","metadata":{"job":"x","e2b-gateway/owner":"alice 00","e2b-gateway/subject":"alice"},` +
+	const record = `{"sandbox_id":"5b1f","state":"running","image":"python:3.11","metadata":{"job":"x","e2b-gateway/owner":"alice 00","e2b-gateway/subject":"alice","E2B-Gateway/later":"y"},` +
 		`"host_ip":"10.0.0.1","cpus":1.5,"memory":"8.00g","disk":"50G","start_time":"2026-08-21T14:12:44+08:00","create_time":"2026-08-21T14:12:10+08:00","auto_stop_time":"2026-08-21T14:42:44+08:00"}`
 	item, err := FromRecord([]byte(record))
 	if err != nil || item.Note != "alice 00" || item.Subject != "alice" || item.Address != "10.0.0.1" {
