@@ -77,6 +77,13 @@ func (c *Cluster) DoorTo(r *Route, port uint16) (Door, error) {
 	}
 }
 
+// LacksMapping reports a port whose way nobody can tell before [Cache.Map] was asked:
+// it depends on the mapping, and the route comes without.
+func (c *Cluster) LacksMapping(r *Route, port uint16) bool {
+	reachable := c.Mode == ModeDirect || len(c.AllowedHosts) > 0
+	return r.PortsUnknown && reachable && !c.ThroughProxy(port) && c.exposes(port)
+}
+
 // firstForwarded is the first port that the rocklet forwards to
 // (rock/common/port_validation.py).
 const firstForwarded = 1024
