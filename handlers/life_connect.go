@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"sync"
@@ -27,7 +28,7 @@ func (c *lifeCall) connect() (lifeAnswer, bool) {
 	// Its time may have run out between two questions, or it is starting: a registry
 	// without a Redis calls that running.
 	ctx, cancel := c.g.lifeContext(c.ctx)
-	err := awaitLife(ctx, RoleClient{c.cluster.Admin, c.g.opt.Upstream}, c.op.SandboxID)
+	err := awaitLife(ctx, c.g.adminOf(c.cluster), c.op.SandboxID)
 	cancel()
 	if err != nil {
 		return c.notRestarted(err), true
@@ -146,8 +147,8 @@ func (c *lifeCall) beginLife(seconds int64) *lifeAnswer {
 func (g *Gateway) restart(cluster *routing.Cluster, id string) error {
 	ctx, cancel := context.WithTimeout(g.ctx, g.opt.ControlTimeout)
 	defer cancel()
-	rock := RoleClient{cluster.Admin, g.opt.Upstream}
-	err := rock.Call(ctx, http.MethodPost, "/sandboxes/"+id+"/restart", nil, nil)
+	rock := g.adminOf(cluster)
+	err := rock.call(ctx, http.MethodPost, "/sandboxes/"+id+"/restart", nil, nil)
 	if state := restartedAs(err); err != nil && state != "running" && state != "pending" { // else somebody was faster
 		return err
 	}
@@ -180,24 +181,11 @@ func awaitLife(ctx context.Context, rock RoleClient, id string) error {
 	pause := time.NewTicker(alivePause)
 	defer pause.Stop()
 	for {
-		var now struct {
-			State  string `json:"state"`
-			Phases map[string]struct {
-				Status string `json:"status"`
-			} `json:"status"`
-		}
-		err := rock.Call(ctx, http.MethodGet, "/get_status?sandbox_id="+id, nil, &now)
-		var ended *RockError
-		switch {
-		case errors.As(err, &ended) && ended.Code/1000 == rockRefused:
-			return nil // somebody has ended it since, which the registry tells
-		case err == nil && now.State != "pending":
-			return nil
-		}
-		for _, phase := range now.Phases {
-			if phase.Status == "failed" || phase.Status == "timeout" {
-				return errFailedLife
-			}
+		switch s, err := rock.statusOf(ctx, id); {
+		case s.failed:
+			return fmt.Errorf("%w: %s", errFailedLife, s.problem)
+		case err == nil && !s.pending:
+			return nil // or somebody has ended it since, which the registry tells
 		}
 		select {
 		case <-pause.C:
@@ -214,7 +202,7 @@ var inState = regexp.MustCompile(`cannot be restarted: current state is '([a-z]+
 // restartedAs is the state in which ROCK does not restart a sandbox, "" for any other
 // error.
 func restartedAs(err error) string {
-	var refused *RockError
+	var refused *rockError
 	if !errors.As(err, &refused) {
 		return ""
 	}
@@ -224,13 +212,10 @@ func restartedAs(err error) string {
 	return ""
 }
 
-// rockRefused is the class of ROCK's codes for a call that was not carried out.
-const rockRefused = 4
-
 // notRestarted is what the client is told when ROCK has not restarted the sandbox, or
 // nobody knows.
 func (c *lifeCall) notRestarted(err error) lifeAnswer {
-	var refused *RockError
+	var refused *rockError
 	var dial *upstream.DialError
 	switch {
 	case errors.As(err, &dial):
@@ -242,11 +227,11 @@ func (c *lifeCall) notRestarted(err error) lifeAnswer {
 		return failed(cause.Failure{Cause: cause.UpstreamInvalid, Message: "The sandbox has failed to start again"}, err)
 	case !errors.As(err, &refused):
 		return failed(controlFailure(c.r.Context(), c.ctx, err), err)
-	case refused.Status == http.StatusNotFound, refused.Status == http.StatusMethodNotAllowed:
+	case refused.unserved():
 		return failed(notOffered(c.op), err) // a ROCK without the call
 	case restartedAs(err) == "deleted":
 		return failed(noSuch(c.who, c.op.SandboxID), err)
-	case refused.Code/1000 == rockRefused:
+	case refused.refused():
 		return failed(cause.Failure{Cause: cause.BadRequest, Status: http.StatusConflict, SandboxID: c.op.SandboxID,
 			Message: "The sandbox cannot be resumed in the state that it is in; nothing was done"}, err)
 	default:
