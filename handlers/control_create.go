@@ -35,6 +35,8 @@ func (g *Gateway) prepareCreate(ctx context.Context, who *caller, body []byte) (
 	switch {
 	case err != nil:
 		return creation{}, nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
+	case g.shadows(made.id):
+		return creation{}, nil, idShadows, nil
 	case who == nil:
 		return made, born, cause.Failure{}, nil
 	}
@@ -51,6 +53,17 @@ func (g *Gateway) prepareCreate(ctx context.Context, who *caller, body []byte) (
 		return creation{}, nil, f, err
 	}
 	return made, born, cause.Failure{}, nil
+}
+
+// idShadows is what somebody is told who chooses an id at whose hosts the sandbox of
+// another id is found.
+var idShadows = cause.Failure{Cause: cause.BadRequest, Message: "metadata: an id in " + chosenID + " must not end in -rock, which old SDKs append to ids"}
+
+// shadows reports an id that an SDK from before 2.0 makes of another one: a sandbox
+// with it would get the visitors of that, and its own would go there once it is gone.
+func (g *Gateway) shadows(id string) bool {
+	_, other := routing.Target{SandboxID: id}.WithoutClientID()
+	return other && g.hosts != nil
 }
 
 // owner is who will own what the caller makes, the zero Owner without access.
@@ -138,6 +151,11 @@ func annotate(create *splice.Node, owner routing.Owner, asked wishes) (id string
 	if owner.Subject != "" {
 		note(routing.MetadataOwner, owner.Metadata())
 		note(routing.MetadataSubject, owner.Subject)
+		if at := create.Find("templateID"); at >= 0 {
+			if template, ok := create.Text(at); ok {
+				note(routing.MetadataTemplate, template)
+			}
+		}
 	}
 	if asked.private {
 		note(routing.MetadataTraffic, routing.TrafficPrivate)

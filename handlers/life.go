@@ -223,17 +223,7 @@ func (c *lifeCall) hand(s sandbox, status int) lifeAnswer {
 	return lifeAnswer{status: status, body: told.Bytes()}
 }
 
-// prolong gives the sandbox at least so many seconds from now on. It never takes any
-// away. ROCK counts in whole minutes and rounds up.
-func (c *lifeCall) prolong(s sandbox, seconds int64) *lifeAnswer {
-	minutes := (seconds + 59) / 60
-	if !time.Now().Add(time.Duration(minutes) * time.Minute).After(s.endAt) {
-		return nil
-	}
-	return c.setTimeout(seconds)
-}
-
-// setTimeout gives the sandbox so many seconds from now on.
+// setTimeout tells ROCK to give the sandbox so many seconds from now on.
 func (c *lifeCall) setTimeout(seconds int64) *lifeAnswer {
 	_, answer := c.ask(http.MethodPost, "/timeout", fmt.Appendf(nil, `{"timeout":%d}`, seconds))
 	return answer

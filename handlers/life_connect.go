@@ -42,10 +42,12 @@ func (c *lifeCall) connect() (lifeAnswer, bool) {
 
 func (c *lifeCall) connectOnce(seconds int64) lifeAnswer {
 	status := http.StatusOK
+	at, leave := c.g.opt.Deaths.ends.enter(c.op.SandboxID)
+	defer leave()
 	why, err := c.locate()
 	if why == cause.SandboxPaused || c.g.opt.Deaths.restarts.pending(c.op.SandboxID) && (why == cause.OK || why == cause.SandboxStarting) {
 		status = http.StatusCreated
-		if refused := c.resume(); refused != nil {
+		if refused := c.resume(seconds); refused != nil {
 			return *refused
 		}
 		why, err = c.locate()
@@ -55,18 +57,14 @@ func (c *lifeCall) connectOnce(seconds int64) lifeAnswer {
 		if c.route, f, err = c.g.awaitReady(c.ctx, c.route); f.Cause != cause.OK {
 			return c.standing(f.Cause, err)
 		}
-		why = cause.OK
+		why, err = c.locate() // it took its time, and the id may be another's
 	}
 	if why != cause.OK {
 		return c.standing(why, err)
 	}
 	found, refused := c.describe()
-	switch {
-	case refused != nil:
-	case c.acted:
-		refused = c.setTimeout(seconds) // of its new life, as it is asked for
-	default:
-		refused = c.prolong(found, seconds)
+	if refused == nil && !c.acted {
+		refused = c.prolong(at, found, seconds)
 	}
 	if refused != nil {
 		return *refused
@@ -83,12 +81,14 @@ func (c *lifeCall) refresh() (lifeAnswer, bool) {
 	if refused != nil {
 		return *refused, true
 	}
+	at, leave := c.g.opt.Deaths.ends.enter(c.op.SandboxID)
+	defer leave()
 	if why, err := c.locate(); why != cause.OK {
 		return c.standing(why, err), true
 	}
 	found, refused := c.describe()
 	if refused == nil {
-		refused = c.prolong(found, seconds)
+		refused = c.prolong(at, found, seconds)
 	}
 	if refused != nil {
 		return *refused, true
@@ -96,9 +96,9 @@ func (c *lifeCall) refresh() (lifeAnswer, bool) {
 	return lifeAnswer{status: http.StatusNoContent}, true
 }
 
-// resume starts the paused sandbox again and waits until it runs. It returns what the
-// client is told if that fails.
-func (c *lifeCall) resume() *lifeAnswer {
+// resume starts the paused sandbox again, with so many seconds to live, and waits until
+// it runs. It returns what the client is told if that fails.
+func (c *lifeCall) resume(seconds int64) *lifeAnswer {
 	id := c.op.SandboxID
 	if !c.cluster.Restarts {
 		a := failed(cause.Failure{Cause: cause.NotOffered, SandboxID: id,
@@ -111,14 +111,35 @@ func (c *lifeCall) resume() *lifeAnswer {
 			return &a
 		}
 	}
-	begun, err := c.g.opt.Deaths.restarts.join(c.ctx, &c.g.tasks, id, func() error { return c.g.restart(c.cluster, id) })
+	restart := *c // it may go on without the call
+	var refused *lifeAnswer
+	begun, err := c.g.opt.Deaths.restarts.join(c.ctx, &c.g.tasks, id, func() error {
+		if err := c.g.restart(restart.cluster, id); err != nil {
+			return err
+		}
+		refused = restart.beginLife(seconds)
+		return nil
+	})
 	c.g.opt.Routes.Invalidate(id)
 	if err != nil {
 		a := c.notRestarted(err)
 		return &a
 	}
-	c.acted = begun
+	if c.acted = begun; begun {
+		return refused
+	}
 	return nil
+}
+
+// beginLife gives a sandbox that was restarted the time that was asked for, which may be
+// less than it has. Nobody who waits for the restart has asked for more before that.
+func (c *lifeCall) beginLife(seconds int64) *lifeAnswer {
+	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.opt.ControlTimeout)
+	defer cancel()
+	c.ctx = ctx
+	at, leave := c.g.opt.Deaths.ends.enter(c.op.SandboxID)
+	defer leave()
+	return c.setEnd(at, seconds)
 }
 
 // restart has ROCK start a sandbox again and waits until it runs. It is for all who

@@ -103,6 +103,9 @@ const (
 	// MetadataSubject has the subject of [MetadataOwner] alone: by it ROCK can
 	// list all sandboxes of one owner.
 	MetadataSubject = "e2b-gateway/subject"
+	// MetadataTemplate has the template id of the create, which ROCK forgets once
+	// it has found the image. Without [MetadataOwner] it is not there.
+	MetadataTemplate = "e2b-gateway/template"
 	// MetadataTraffic makes Route.Private by being there, whatever it says. The
 	// gateway writes [TrafficPrivate].
 	MetadataTraffic = "e2b-gateway/traffic"

@@ -19,6 +19,9 @@ func Extended(r *http.Request) bool {
 	return r.Method == http.MethodConnect && r.ProtoMajor == 2 && len(named) == 1 && named[0] == name
 }
 
+// Misnamed reports a request that names a protocol and does not open a WebSocket by it.
+func Misnamed(r *http.Request) bool { return r.Header[protocol] != nil && !Extended(r) }
+
 // stream is the body of a request that was made by [AsUpgrade].
 type stream struct {
 	io.ReadCloser
