@@ -77,6 +77,13 @@ func (c *Cluster) DoorTo(r *Route, port uint16) (Door, error) {
 	}
 }
 
+// LacksMapping reports a port whose way nobody can tell before [Cache.Map] was asked:
+// it depends on the mapping, and the route comes without.
+func (c *Cluster) LacksMapping(r *Route, port uint16) bool {
+	reachable := c.Mode == ModeDirect || len(c.AllowedHosts) > 0
+	return r.PortsUnknown && reachable && !c.ThroughProxy(port) && c.exposes(port)
+}
+
 // dialTo is the way to a port that the record does not map, at its own number. A
 // number that the record has given to another port is the door to that: to envd's
 // without its token, or to the rocklet.

@@ -68,6 +68,9 @@ type Route struct {
 	Host netip.Addr
 	// Ports maps a port inside the sandbox to the port to dial on Host.
 	Ports map[uint16]uint16
+	// PortsUnknown: the registry was not asked for Ports, and perhaps neither
+	// whether the sandbox is still starting. [Cache.Map] does.
+	PortsUnknown bool
 	// Lifecycle names this life of the sandbox: it changes when the sandbox
 	// is restarted or moved, and never otherwise. Connections are pooled by
 	// it, so that a recycled address never meets an old connection.
