@@ -16,9 +16,9 @@ var ErrNotServed = errors.New("the gateway serves nothing there")
 // can be reached. Nil: it is. ErrNotServed: it is not, the registry has said so.
 // Any other error: nobody can say at the moment.
 //
-// Whoever opens a connection can ask, for any name. It takes one lookup at most,
-// from memory where there is an answer, else as a stranger's, of which a bounded
-// number run and wait.
+// Whoever opens a connection can ask, for any name. It takes one lookup, two
+// if an old SDK may have made the name (WithoutClientID): from memory where there
+// is an answer, else as a stranger's, of which a bounded number run and wait.
 func (g *Gateway) Certify(ctx context.Context, name string) error {
 	host, err := g.hosts.Read(name)
 	switch {

@@ -9,7 +9,8 @@ import (
 // Deaths carries between gateways what calls of the control plane do to
 // sandboxes. After a reload the streams that run belong to the gateway of the
 // config that they began with, and the call that ends their sandbox to another. So
-// do two creates that want one id, and two calls that start one sandbox again. Gateways that may serve the same sandboxes share one.
+// do two creates that want one id, and two calls that start one sandbox again.
+// Gateways that may serve the same sandboxes share one.
 type Deaths struct {
 	mu       sync.Mutex
 	gateways map[*Gateway]struct{}

@@ -76,14 +76,14 @@ func refusalOfHost(err error) cause.Failure {
 
 // signedNeedsID is for whoever opens a signed URL on a host that all sandboxes
 // share (field report J13). There is no sandbox in it, and none is guessed.
-const signedNeedsID = routing.HeaderSandboxID + ": a signed URL names no sandbox on this host. Set E2B_DOMAIN and not E2B_SANDBOX_URL, " +
+const signedNeedsID = "missing header " + routing.HeaderSandboxID + ": a signed URL names no sandbox on this host. Set E2B_DOMAIN and not E2B_SANDBOX_URL, " +
 	"so that the SDK puts the sandbox into the host of the URL, or send the headers E2b-Sandbox-Id and E2b-Sandbox-Port along"
 
 // refusalOfTarget is what a request is told of which nobody can say whom it is for.
 func refusalOfTarget(r *http.Request, op routing.Operation, err error) cause.Failure {
 	f := cause.Failure{Cause: cause.BadRequest, Message: err.Error()}
 	if errors.Is(err, routing.ErrNoSandboxID) && op.Name == filesCall && strings.Contains(r.URL.RawQuery, "signature=") {
-		f.Message = "missing header " + signedNeedsID
+		f.Message = signedNeedsID
 	}
 	return f
 }

@@ -113,7 +113,7 @@ func (c *lifeCall) resume(seconds int64) *lifeAnswer {
 	}
 	restart := *c // it may go on without the call
 	var refused *lifeAnswer
-	begun, err := c.g.opt.Deaths.restarts.join(c.ctx, id, func() error {
+	begun, err := c.g.opt.Deaths.restarts.join(c.ctx, &c.g.tasks, id, func() error {
 		if err := c.g.restart(restart.cluster, id); err != nil {
 			return err
 		}
@@ -257,9 +257,9 @@ func (r *restarts) pending(id string) bool {
 	return r.underWay[id] != nil
 }
 
-// join waits for the restart of a sandbox, which it begins if none is under way. begun
-// reports that it did. An error of ctx leaves the restart to go on.
-func (r *restarts) join(ctx context.Context, id string, do func() error) (begun bool, err error) {
+// join waits for the restart of a sandbox, which it begins as one of tasks if none is
+// under way. begun reports that it did. An error of ctx leaves the restart to go on.
+func (r *restarts) join(ctx context.Context, tasks *sync.WaitGroup, id string, do func() error) (begun bool, err error) {
 	r.mu.Lock()
 	at := r.underWay[id]
 	if at == nil {
@@ -269,13 +269,13 @@ func (r *restarts) join(ctx context.Context, id string, do func() error) (begun 
 			r.underWay = map[string]*restart{}
 		}
 		r.underWay[id] = at
-		go func() {
+		tasks.Go(func() {
 			at.err = do()
 			r.mu.Lock()
 			delete(r.underWay, id)
 			r.mu.Unlock()
 			close(at.done)
-		}()
+		})
 	}
 	r.mu.Unlock()
 	select {

@@ -78,7 +78,7 @@ func (r *readiness) join(route *routing.Route) (*probe, cause.Cause) {
 		r.probes[p.sandboxID] = p
 		var ctx context.Context
 		ctx, p.cancel = context.WithCancel(r.g.ctx)
-		go p.run(ctx)
+		r.g.tasks.Go(func() { p.run(ctx) })
 	}
 	p.waiting++
 	r.waiting++

@@ -147,8 +147,8 @@ func peerOf(r *http.Request) handlers.Peer {
 const silence = 24 * time.Hour
 
 // allowSilence takes Caddy's idle timeouts off a data-plane request, until restore
-// is called: a program in a sandbox, and whoever talks to it, may be silent for as long as they
-// like. Without it read_body_idle (60s by default) resets the HTTP/2 stream of a
+// is called: a program in a sandbox, and whoever talks to it, may be silent for as
+// long as they like. Without it read_body_idle (60s by default) resets the HTTP/2 stream of a
 // client that has nothing to say, even while the sandbox is sending.
 // Caddy's timeouts stay on the control plane, whose bodies are short.
 func allowSilence(r *http.Request) (restore func()) {

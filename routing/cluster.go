@@ -21,10 +21,10 @@ type Cluster struct {
 	Admin *Balancer
 	Proxy *Balancer
 	Mode  Mode
-	// AllowedHosts are the networks in which sandboxes may be dialled. An address outside them is never dialled. Loopback, link-local,
-	// multicast and other special addresses need an entry inside their own
-	// network, an address of the gateway's own machine one of its own (/32 or
-	// /128).
+	// AllowedHosts are the networks in which sandboxes may be dialled. An address
+	// outside them is never dialled. Loopback, link-local, multicast and other
+	// special addresses need an entry inside their own network, an address of the
+	// gateway's own machine one of its own (/32 or /128).
 	AllowedHosts []netip.Prefix
 	// Own reports an address of the gateway's own. Default: those of the
 	// machine's interfaces.

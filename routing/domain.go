@@ -17,8 +17,8 @@ type Domain struct {
 func (d Domain) String() string { return d.Name + d.Port }
 
 // ParseDomain reads "sandbox.example.com" or "sandbox.example.com:8443": at least
-// two labels of a-z 0-9 and - that begin and end with a letter or digit, and not
-// all of them numbers, as in an address.
+// two labels of a-z 0-9 and - that begin and end with a letter or digit, the last
+// of which has a letter, as no address has.
 func ParseDomain(s string) (Domain, error) {
 	name, port, ported := strings.Cut(s, ":")
 	labels := strings.Split(name, ".")

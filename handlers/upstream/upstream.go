@@ -57,9 +57,9 @@ func (e *DialError) Unwrap() error { return e.Err }
 const SchemeH2C = "h2c"
 
 // Transport is an HTTP client for sandboxes: HTTP/1.1, unless a request's scheme
-// is [SchemeH2C]. It never looks at proxy
-// settings of the environment, never asks for or undoes compression, and never
-// sends a request of which a byte was written a second time.
+// is [SchemeH2C]. It never looks at proxy settings of the environment, never asks
+// for or undoes compression, and never sends a request of which a byte was written
+// a second time.
 type Transport struct {
 	t           *http.Transport
 	h2          *http.Transport
