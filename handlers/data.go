@@ -148,6 +148,10 @@ func causeOfLookup(ctx context.Context, route *routing.Route, err error) cause.C
 }
 
 func (c *dataCall) serve() {
+	if f := c.learnPorts(); f != nil {
+		c.fail(*f)
+		return
+	}
 	if c.route.State == routing.StateStarting {
 		if f := c.awaitReady(); f != nil {
 			c.fail(*f)

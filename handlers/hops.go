@@ -20,6 +20,12 @@ type hop struct {
 // hops are the addresses at which the sandbox's service may be reached, in the
 // order in which to try them.
 func (c *dataCall) hops() ([]hop, *cause.Failure) {
+	if f := c.learnPorts(); f != nil {
+		return nil, f
+	}
+	if c.route.State != routing.StateRunning {
+		return nil, &cause.Failure{Cause: cause.SandboxStarting} // again, after it was waited for
+	}
 	door, err := c.cluster.DoorTo(c.route, c.target.Port)
 	switch {
 	case errors.Is(err, routing.ErrPortNotExposed):
@@ -37,6 +43,43 @@ func (c *dataCall) hops() ([]hop, *cause.Failure) {
 		hops[i] = hop{scheme: e.Scheme, address: e.Address, endpoint: e}
 	}
 	return hops, nil
+}
+
+// learnPorts completes a route whose registry does not tell ports by itself, if the way
+// to the port depends on them. To ask is a use of the sandbox, which the call is, too:
+// /health is none, and goes without where it can.
+//
+// The route may turn out to be one of a sandbox that is still starting: see [Gateway.waits].
+func (c *dataCall) learnPorts() *cause.Failure {
+	if !c.route.PortsUnknown || !c.cluster.LacksMapping(c.route, c.target.Port) ||
+		c.out.Operation.Name == healthCall && c.cluster.Unmapped == routing.UnmappedDial {
+		return nil
+	}
+	route, err := c.g.opt.Routes.Map(c.r.Context(), c.route)
+	if err != nil {
+		return c.portsNotLearned(err)
+	}
+	c.route = route
+	why := causeOfLookup(c.r.Context(), route, nil)
+	if why == cause.OK || c.g.waits(c.out.Operation, why) {
+		return nil
+	}
+	if why == cause.SandboxFailed {
+		c.out.Err = errors.New(route.Problem)
+	}
+	return &cause.Failure{Cause: why}
+}
+
+// portsNotLearned is why nobody knows the way to a port: because of what has become of the
+// sandbox since it was looked up, if that can be told, and else that nobody can say.
+func (c *dataCall) portsNotLearned(err error) *cause.Failure {
+	c.out.Err = err
+	switch now := c.lookAgain(); now {
+	case cause.OK, cause.RouteUnusable:
+		return &cause.Failure{Cause: cause.RegistryUnavailable}
+	default:
+		return &cause.Failure{Cause: now}
+	}
 }
 
 // throughProxy reports a call that ROCK's proxy role answers.

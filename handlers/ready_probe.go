@@ -172,6 +172,9 @@ func (p *probe) find(ctx context.Context, statuses <-chan status) startup {
 	defer pause.Stop()
 	for {
 		route, err := p.ready.g.opt.Routes.Fresh(ctx, p.sandboxID)
+		if err == nil && route.PortsUnknown {
+			route, err = p.ready.g.opt.Routes.Map(ctx, route) // it may be starting all the same
+		}
 		found, over := p.ready.g.startOf(ctx, route, err)
 		if over {
 			return found
@@ -213,7 +216,7 @@ func (p *probe) ask(ctx context.Context, statuses chan<- status) {
 			return
 		}
 		begun := time.Now()
-		s, err := p.ready.g.statusOf(ctx, p.cluster, p.sandboxID)
+		s, err := p.ready.g.adminOf(p.cluster).statusOf(ctx, p.sandboxID)
 		if failures++; err == nil {
 			failures = 0
 		}

@@ -25,6 +25,13 @@ type registry struct {
 	err   error
 	asked int
 	push  chan string
+	// mapping answers questions for the ports of a route without them.
+	mapping func(*routing.Route) (*routing.Route, error)
+}
+
+// Map implements routing.Mapper.
+func (r *registry) Map(_ context.Context, route *routing.Route) (*routing.Route, error) {
+	return r.mapping(route)
 }
 
 // Watch implements routing.Watcher.

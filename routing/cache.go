@@ -127,6 +127,8 @@ type Cache struct {
 	routes  entryList            // running routes, oldest first
 	briefs  entryList            // all other answers, oldest first
 	flights map[string][]*flight // unfinished lookups by sandbox, oldest first
+	// mappings are unfinished questions for the ports of a route.
+	mappings map[*Route]*mapping
 	// listeners are told of pushed changes.
 	listeners map[*func(string)]struct{}
 
@@ -144,10 +146,11 @@ func NewCache(reg Registry, opt CacheOptions) *Cache {
 	opt = opt.withDefaults()
 	ctx, cancel := context.WithCancel(context.Background())
 	return &Cache{
-		reg:     reg,
-		opt:     opt,
-		birth:   time.Now(),
-		flights: make(map[string][]*flight),
+		reg:      reg,
+		opt:      opt,
+		birth:    time.Now(),
+		flights:  make(map[string][]*flight),
+		mappings: make(map[*Route]*mapping),
 		places: [askers]places{
 			Known:    {free: make(chan struct{}, opt.MaxLookups)},
 			Stranger: {free: make(chan struct{}, max(opt.MaxLookups/strangersShare, 1)), most: strangersQueue},

@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// entry is one remembered answer. But for failed it never changes once it can
-// be read; times are [Cache.now] nanoseconds.
+// entry is one remembered answer. But for failed and mapped it never changes once
+// it can be read; times are [Cache.now] nanoseconds.
 type entry struct {
 	sandboxID string
 	route     *Route // nil: gone
@@ -23,6 +23,10 @@ type entry struct {
 	stale int64
 	// failed is when a lookup last failed to renew the entry, 0 for never.
 	failed atomic.Int64
+
+	// mapped is the route of which route is a copy with its ports, nil if there
+	// is none. Under Cache.mu.
+	mapped *Route
 
 	place *list.Element // in Cache.routes or Cache.briefs
 }

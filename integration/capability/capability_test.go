@@ -31,6 +31,22 @@ func TestEveryCall(t *testing.T) {
 	}
 }
 
+// TestHostsOfSandboxesByControl reaches ports of sandboxes without access to ROCK's records.
+func TestHostsOfSandboxesByControl(t *testing.T) {
+	d := open(t, byControl)
+	for _, name := range []string{"py-newest-sync", "js-2.51.0"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			seen := d.ask(t, client.Named(t, name))
+			for _, call := range []string{"get_host_http", "get_host_tunnel", "get_host_sse", "get_host_websocket", "get_host_grpc"} {
+				if seen[call].Outcome != works {
+					t.Errorf("%s: %v", call, seen[call])
+				}
+			}
+		})
+	}
+}
+
 // check holds what a client saw against testdata and against what is promised.
 func (d *deployment) check(t *testing.T, by string, seen map[string]told, g *golden) {
 	t.Helper()

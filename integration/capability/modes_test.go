@@ -34,12 +34,14 @@ const (
 	domainH2 mode = "domain-h2"
 	// withEnvd is domainH2 with the full envd in the sandbox in place of ROCK's own commands and files.
 	withEnvd mode = "domain-envd"
+	// byControl is domainH2 in front of a ROCK whose records nobody but itself can read, as a local one's are.
+	byControl mode = "domain-control"
 )
 
 var modes = []mode{alone, shared, domainH1, domainH2, withEnvd}
 
 func (m mode) transport() harness.Transport {
-	return map[mode]harness.Transport{shared: harness.Cleartext, domainH1: harness.TLS1, domainH2: harness.TLS2, withEnvd: harness.TLS2}[m]
+	return map[mode]harness.Transport{shared: harness.Cleartext, domainH1: harness.TLS1, domainH2: harness.TLS2, withEnvd: harness.TLS2, byControl: harness.TLS2}[m]
 }
 
 const (
@@ -116,7 +118,12 @@ func caddyfile(m mode, roles map[rock.Role]string, registry string) string {
 	domain, optIns := "", ""
 	if m != shared {
 		domain = "domain " + harness.Domain + ":" + harness.Port
-		optIns = "allow 127.0.0.1/32\nresume restart\npause stop\nregistry redis {\naddress " + registry + "\n}"
+		optIns = "allow 127.0.0.1/32\nresume restart\npause stop\n"
+		if m == byControl {
+			optIns += "registry control"
+		} else {
+			optIns += "registry redis {\naddress " + registry + "\n}"
+		}
 	}
 	return fmt.Sprintf(`{
 	e2b {

@@ -29,6 +29,8 @@ type scene struct {
 	rock   *rock.Cluster
 	admin  string
 	config string
+	// byControl is config with registry control in place of Redis.
+	byControl string
 }
 
 // build makes the deployment. options are lines of the cluster's block.
@@ -54,12 +56,11 @@ func build(t testing.TB, options string, change ...func(*rock.Options)) *scene {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &scene{c, admin.URL(), fmt.Sprintf(`{
+	config := func(registry string) string {
+		return fmt.Sprintf(`{
 	e2b {
 		keys off
-		registry redis {
-			address %s
-		}
+		registry %s
 		cluster test {
 			admin %s
 			proxy %s
@@ -71,7 +72,9 @@ func build(t testing.TB, options string, change ...func(*rock.Options)) *scene {
 :80 {
 	e2b
 }
-`, server.Addr, admin.URL(), proxy.URL(), options)}
+`, registry, admin.URL(), proxy.URL(), options)
+	}
+	return &scene{c, admin.URL(), config("redis {\naddress " + server.Addr + "\n}"), config("control")}
 }
 
 // create makes a sandbox, past the gateway.

@@ -5,7 +5,8 @@
 // It is a weaker witness than the Redis registry. ROCK answers 404 for a sandbox
 // that is being archived, older ROCK also for one that is starting, and a ROCK
 // that has lost its own Redis may answer 404 for everything: all of that reads
-// as gone here. Newer ROCK shows a starting sandbox as running.
+// as gone here. Newer ROCK shows a starting sandbox as running. Where that matters,
+// and for the ports of a sandbox, a second question is put: see [Registry.Map].
 //
 // It knows E2B's GET /sandboxes/{id}, ROCK's own get_status, and how ROCK answers
 // them. Which address of the role is asked is decided by whoever gives it its
@@ -27,32 +28,6 @@ import (
 
 // Getter sends GET path to the admin role. The caller closes the body.
 type Getter func(ctx context.Context, path string) (*http.Response, error)
-
-// Extend implements [routing.Extender] by asking ROCK for the sandbox's status, which begins
-// its timeout anew.
-func (r *Registry) Extend(ctx context.Context, route *routing.Route) error {
-	resp, err := r.get(ctx, "/apis/envs/sandbox/v1/get_status?sandbox_id="+route.SandboxID)
-	if err != nil {
-		return fmt.Errorf("%w: asking the admin role: %w", routing.ErrUnavailable, err)
-	}
-	defer resp.Body.Close()
-	var answer struct {
-		Status string `json:"status"`
-		Result struct {
-			Code int `json:"code"`
-		} `json:"result"`
-	}
-	err = json.NewDecoder(io.LimitReader(resp.Body, maxAnswer)).Decode(&answer)
-	switch {
-	case err != nil || resp.StatusCode != http.StatusOK:
-		return fmt.Errorf("%w: the admin role answered %d", routing.ErrUnavailable, resp.StatusCode)
-	case answer.Status == "Failed" && answer.Result.Code/1000 == 4:
-		return routing.ErrGone
-	case answer.Status != "Success":
-		return fmt.Errorf("%w: ROCK failed to tell the status", routing.ErrUnavailable)
-	}
-	return nil
-}
 
 // Registry is the registry. It holds no state.
 type Registry struct{ get Getter }
@@ -132,7 +107,7 @@ func parse(sandboxID string, status int, body []byte, now time.Time) (*routing.R
 	_, route.Private = answer.Metadata[routing.MetadataTraffic]
 	switch answer.State {
 	case "running":
-		route.State = routing.StateRunning
+		route.State, route.PortsUnknown = routing.StateRunning, true
 	case "paused":
 		// ROCK stops a sandbox whose time has run out, and shows it as paused. Its
 		// creator may want just that.

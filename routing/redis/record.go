@@ -49,7 +49,7 @@ func parseRecord(sandboxID string, record []byte, names Fields, keyOf func(strin
 	host, problem := hostOf(fields[names.HostIP])
 	r.Host = host
 	note(problem)
-	ports, problem := portsOf(fields[names.PortMapping])
+	ports, problem := routing.ParsePortMapping(fields[names.PortMapping])
 	r.Ports = ports
 	note(problem)
 	r.Problem = strings.Join(problems, "; ")
@@ -169,36 +169,6 @@ func hostOf(field json.RawMessage) (netip.Addr, string) {
 		return netip.Addr{}, "host_ip is not an IP address"
 	}
 	return addr.Unmap(), ""
-}
-
-// portsOf reads a mapping whose keys and values are numbers or strings of
-// digits. What is no port is left out.
-func portsOf(field json.RawMessage) (map[uint16]uint16, string) {
-	if len(field) == 0 || string(field) == "null" {
-		return nil, ""
-	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(field, &raw); err != nil {
-		return nil, "port_mapping is not an object"
-	}
-	if len(raw) == 0 {
-		return nil, ""
-	}
-	ports := make(map[uint16]uint16, len(raw))
-	dropped := 0
-	for key, value := range raw {
-		inside, ok := routing.ParsePort(key)
-		outside, ok2 := routing.ParsePort(scalar(value))
-		if !ok || !ok2 {
-			dropped++
-			continue
-		}
-		ports[inside] = outside
-	}
-	if dropped > 0 {
-		return ports, fmt.Sprintf("port_mapping has %d entries that are not ports", dropped)
-	}
-	return ports, ""
 }
 
 // portsText is a mapping in one order, for the lifecycle's name.
