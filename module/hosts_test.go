@@ -12,23 +12,18 @@ import (
 
 func TestHostsThatLeadNowhereAreWarnedOf(t *testing.T) {
 	network := []string{"10.20.0.0/16"}
-	redis, control := &RedisRegistry{}, &ControlRegistry{}
 	for name, c := range map[string]struct {
-		domain   string
-		registry RegistryModule
-		cluster  e2bcaddyfile.ClusterConfig
-		want     string // of the warning, "" for none
+		domain  string
+		cluster e2bcaddyfile.ClusterConfig
+		want    string // of the warning, "" for none
 	}{
-		"no networks":                    {"sandbox.test", redis, e2bcaddyfile.ClusterConfig{}, "needs allow"},
-		"no registry with ports":         {"sandbox.test", control, e2bcaddyfile.ClusterConfig{Allow: network}, "needs registry redis"},
-		"no port that is not mapped":     {"sandbox.test", control, e2bcaddyfile.ClusterConfig{Allow: network, UnmappedPorts: "refuse"}, "needs registry redis"},
-		"ports of pods":                  {"sandbox.test", control, e2bcaddyfile.ClusterConfig{Allow: network, UnmappedPorts: "dial"}, ""},
-		"a registry with ports":          {"sandbox.test", redis, e2bcaddyfile.ClusterConfig{Allow: network}, ""},
-		"no domain, and so no such host": {"", control, e2bcaddyfile.ClusterConfig{}, ""},
+		"no networks":                    {"sandbox.test", e2bcaddyfile.ClusterConfig{}, "needs allow"},
+		"networks":                       {"sandbox.test", e2bcaddyfile.ClusterConfig{Allow: network}, ""},
+		"no domain, and so no such host": {"", e2bcaddyfile.ClusterConfig{}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			core, logs := observer.New(zap.WarnLevel)
-			a := &App{logger: zap.New(core), registries: []RegistryModule{c.registry}}
+			a := &App{logger: zap.New(core)}
 			if c.domain != "" {
 				a.Domains = []string{c.domain}
 			}

@@ -40,7 +40,7 @@ func deploy(ctx context.Context, o options, dir string) (_ *deployment, err erro
 			d.close()
 		}
 	}()
-	opt := rock.Options{TempDir: dir, Rocklet: true, HostNetwork: true}
+	opt := rock.Options{TempDir: dir, StartDelay: o.start, Rocklet: true, HostNetwork: true}
 	switch o.profile {
 	case "rock":
 	case "envd":

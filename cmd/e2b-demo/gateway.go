@@ -138,18 +138,13 @@ func checkFree(address string) error {
 	return l.Close()
 }
 
-// hosts is what the cluster's configuration says of the ports of sandboxes. Only
-// a registry in Redis knows ROCK's agent in a sandbox; without one ports are
-// dialled at the sandbox's address, which is this machine.
-func hosts(domain string, d *deployment) string {
-	switch {
-	case domain == "":
+// hosts is what the cluster's configuration says of the ports of sandboxes, which
+// are on this machine.
+func hosts(domain string) string {
+	if domain == "" {
 		return ""
-	case d.redis == "":
-		return "allow 127.0.0.1/32\n\t\t\tunmapped_ports dial"
-	default:
-		return "allow 127.0.0.1/32"
 	}
+	return "allow 127.0.0.1/32"
 }
 
 // caddyfile is the gateway's configuration. The site has no host name, so that
@@ -193,7 +188,7 @@ func (g *gateway) caddyfile(listen, access, dir string, d *deployment) string {
 			proxy http://` + d.proxy + `
 			resume restart
 			pause stop
-			` + hosts(g.domain, d) + `
+			` + hosts(g.domain) + `
 		}
 	}
 }

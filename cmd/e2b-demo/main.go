@@ -26,6 +26,7 @@ type options struct {
 	tls     bool
 	redis   bool
 	domain  string
+	start   time.Duration
 	profile string
 	envFile string
 
@@ -40,6 +41,7 @@ func main() {
 	flag.StringVar(&o.domain, "domain", "", "a host for every port of every sandbox below this `name`, such as sandbox.localhost; with -tls")
 	flag.BoolVar(&o.redis, "redis", false, "keep the sandbox registry in a real redis-server, which must be installed")
 	flag.StringVar(&o.profile, "profile", "rock", "what the sandboxes speak: `rock` (output when a command is over, as ROCK does it) or envd (everything E2B has)")
+	flag.DurationVar(&o.start, "start", 0, "how `long` a sandbox takes to start, such as 10s")
 	flag.StringVar(&o.envFile, "env-file", "", "also write the export lines to this `file`")
 	flag.BoolVar(&o.secondKey, "second-key", false, "also make an API key of another owner, exported as E2B_SECOND_API_KEY: it sees none of the first one's sandboxes")
 	flag.BoolVar(&o.open, "open", false, "let everybody who reaches the gateway in, whatever API key and token they send")

@@ -322,6 +322,17 @@ func TestTheKeysOfTheDemo(t *testing.T) {
 	}
 }
 
+// Whoever wants to see a client wait gives the sandboxes time to start.
+func TestTheSandboxesOfTheDemoTakeTheTimeToStartThatIsAskedFor(t *testing.T) {
+	const long = 300 * time.Millisecond
+	d := start(t, options{listen: "127.0.0.1:0", profile: "rock", start: long})
+	began := time.Now()
+	create(t, d.variable(t, "E2B_API_URL"), d.variable(t, "E2B_API_KEY"))
+	if took := time.Since(began); took < long {
+		t.Errorf("a sandbox started in %v", took)
+	}
+}
+
 // An SDK that cannot find a host says so in libc's words, which name no cure.
 func TestADomainThatLeadsElsewhereIsExplained(t *testing.T) {
 	for domain, want := range map[string]bool{"sandbox.localhost": false, "sandbox.invalid": true} {
