@@ -1,6 +1,7 @@
 package handlers
 
 import (
+	"context"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -28,6 +29,8 @@ func (c *dataCall) answerGRPC(resp *http.Response) {
 	c.proto = protocol.GRPC
 	c.register()
 	c.writeHead(resp)
+	// net/http's HTTP/2 does not look at the context while it waits for the client's body.
+	defer context.AfterFunc(c.ctx, func() { _ = resp.Body.Close() })()
 	sent := &messages{Writer: c.w}
 	readErr, writeErr := envelope.CopyPlain(sent, c.control.Flush, resp.Body)
 	switch {
