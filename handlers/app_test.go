@@ -182,6 +182,20 @@ func TestAnIDWithAClientIDIsTriedAsItIsFirst(t *testing.T) {
 	}
 }
 
+// Bob knows the URL of a port of Alice's, which has her sandbox's id in it.
+func TestNobodyMakesASandboxAtTheHostsOfAnother(t *testing.T) {
+	for _, domains := range [][]routing.Domain{nil, {{Name: "box.test"}}} {
+		g := newRig(t, func(o *Options) { o.Domains = domains })
+		for id, refused := range map[string]bool{"mine-rock": domains != nil, "mine-rock-rock": domains != nil, "rock": false, "-rock": true, "mine-rock2": false, "mine-ROCK": false} {
+			hits := g.upstreamHits.Load()
+			r := g.send(t, "POST", "/sandboxes", unary, `{"templateID":"base","metadata":{"ap-sandbox-id":"`+id+`"}}`)
+			if sent := g.upstreamHits.Load() > hits; sent == refused || refused != (r.status == 400) {
+				t.Errorf("%s below %v: sent %v, %s", id, domains, sent, shown(r))
+			}
+		}
+	}
+}
+
 // Field report H13, L03, E12: what an app answers is what its client gets.
 func TestAnAppsAnswerIsPassedOnAsItIs(t *testing.T) {
 	g := newTown(t)

@@ -204,7 +204,7 @@ func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *h
 	case who != nil && resp.StatusCode == http.StatusNotFound && out.SandboxID != "":
 		f, converted = noSuchSandbox, true // it was there a moment ago
 	}
-	if strings.Contains(f.Message, reservedMetadata) {
+	if strings.Contains(f.Message, routing.MetadataPrefix) {
 		f.Message = "" // a validation error may show what was sent, and with it the gateway's notes
 	}
 	if converted {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
@@ -36,6 +35,8 @@ func (g *Gateway) prepareCreate(ctx context.Context, who *caller, body []byte) (
 	switch {
 	case err != nil:
 		return creation{}, nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
+	case g.shadows(made.id):
+		return creation{}, nil, idShadows, nil
 	case who == nil:
 		return made, born, cause.Failure{}, nil
 	}
@@ -52,6 +53,17 @@ func (g *Gateway) prepareCreate(ctx context.Context, who *caller, body []byte) (
 		return creation{}, nil, f, err
 	}
 	return made, born, cause.Failure{}, nil
+}
+
+// idShadows is what somebody is told who chooses an id at whose hosts the sandbox of
+// another id is found.
+var idShadows = cause.Failure{Cause: cause.BadRequest, Message: "metadata: an id in " + chosenID + " must not end in -rock, which old SDKs append to ids"}
+
+// shadows reports an id that an SDK from before 2.0 makes of another one: a sandbox
+// with it would get the visitors of that, and its own would go there once it is gone.
+func (g *Gateway) shadows(id string) bool {
+	_, other := routing.Target{SandboxID: id}.WithoutClientID()
+	return other && g.hosts != nil
 }
 
 // owner is who will own what the caller makes, the zero Owner without access.
@@ -121,15 +133,6 @@ func translateCreate(body []byte, rules createRules) (creation, error) {
 // (rock/common/constants.py).
 const chosenID = "ap-sandbox-id"
 
-// reservedMetadata begins the metadata keys that are the gateway's own.
-const reservedMetadata = routing.MetadataPrefix
-
-// reserved reports a metadata key that is the gateway's own, in letters of either
-// case.
-func reserved(key string) bool {
-	return len(key) >= len(reservedMetadata) && strings.EqualFold(key[:len(reservedMetadata)], reservedMetadata)
-}
-
 // annotate checks the metadata of a create and puts the gateway's notes into it,
 // making it if there is none. id is what the creator wants the sandbox to be called.
 func annotate(create *splice.Node, owner routing.Owner, asked wishes) (id string, err error) {
@@ -148,6 +151,11 @@ func annotate(create *splice.Node, owner routing.Owner, asked wishes) (id string
 	if owner.Subject != "" {
 		note(routing.MetadataOwner, owner.Metadata())
 		note(routing.MetadataSubject, owner.Subject)
+		if at := create.Find("templateID"); at >= 0 {
+			if template, ok := create.Text(at); ok {
+				note(routing.MetadataTemplate, template)
+			}
+		}
 	}
 	if asked.private {
 		note(routing.MetadataTraffic, routing.TrafficPrivate)
@@ -175,8 +183,8 @@ func readMetadata(metadata *splice.Node) (id string, err error) {
 			return "", errMetadata
 		case seen[name]:
 			return "", errors.New("metadata holds a key twice")
-		case reserved(name):
-			return "", fmt.Errorf("metadata: keys that begin with %s are the gateway's own", reservedMetadata)
+		case routing.Reserves(name):
+			return "", fmt.Errorf("metadata: keys that begin with %s are the gateway's own", routing.MetadataPrefix)
 		case name == routing.MetadataAddress:
 			return "", errors.New("metadata: the address of a sandbox is ROCK's to say")
 		case name == chosenID && !routing.ValidSandboxID(value):

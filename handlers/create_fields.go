@@ -46,6 +46,9 @@ func refusal(field, reason string) error {
 // judge decides about a field: whether ROCK gets it, or the create is refused.
 // resumes reports that a paused sandbox can be resumed.
 func (w *wishes) judge(name string, value []byte, resumes bool) (keep bool, err error) {
+	if switches[name] && !isSwitch(value) {
+		return false, errSwitch(name)
+	}
 	switch name {
 	case "allow_internet_access":
 		if string(value) == "false" {
@@ -64,10 +67,7 @@ func (w *wishes) judge(name string, value []byte, resumes bool) (keep bool, err 
 		// kept.
 		return false, nil
 	case "autoResume":
-		if resume, ok := take(value); ok && string(resume.value("enabled")) == "true" {
-			return false, refusal("autoResume.enabled", "autoResume.enabled")
-		}
-		return true, nil
+		return true, w.autoResume(value)
 	case "network":
 		return false, w.network(value)
 	case "mcp":
@@ -84,6 +84,37 @@ func (w *wishes) judge(name string, value []byte, resumes bool) (keep bool, err 
 	default:
 		return rocks[name] || !asksForNothing(value, 0), nil
 	}
+}
+
+// switches are the fields that are true or false, and that the gateway must have read
+// as ROCK does.
+var switches = map[string]bool{"allow_internet_access": true, "autoPause": true}
+
+// isSwitch reports what has one reading. ROCK also takes "no", 0 and the like for
+// true or false (Pydantic's lax mode).
+func isSwitch(value []byte) bool {
+	s := string(value)
+	return s == "true" || s == "false" || s == "null"
+}
+
+func errSwitch(name string) error { return fmt.Errorf("%s must be true or false", name) }
+
+// autoResume judges {"enabled": …}.
+func (w *wishes) autoResume(value []byte) error {
+	resume, ok := take(value)
+	if !ok {
+		return nil
+	}
+	for i := range resume.Len() {
+		switch {
+		case resume.Name(i) != "enabled":
+		case !isSwitch(resume.Value(i)):
+			return errSwitch("autoResume.enabled")
+		case string(resume.Value(i)) == "true":
+			return refusal("autoResume.enabled", "autoResume.enabled")
+		}
+	}
+	return nil
 }
 
 // network judges the rules for a sandbox's network. Whether its ports are open to

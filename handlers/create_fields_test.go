@@ -63,8 +63,9 @@ func TestAFieldThatAsksForNothingIsDroppedUnlessRockTakesIt(t *testing.T) {
 		`"later":[null]`:                                     true,
 		`"later":"x"`:                                        true,
 		`"later":` + strings.Repeat("[", 30) + strings.Repeat("]", 30): true,
-		`"autoPause":"true"`:              true, // ROCK judges it
-		`"allow_internet_access":"false"`: true,
+		`"autoPause":null`:             true,
+		`"allow_internet_access":null`: true,
+		`"autoResume":null`:            true,
 	} {
 		want := `{` + rest + `}`
 		if kept {
@@ -104,6 +105,31 @@ func TestAFieldThatCannotBeKeptIsRefusedByName(t *testing.T) {
 		if code != 400 || !strings.HasPrefix(message, name+" is not offered by this deployment: ") || len(message) < len(name)+50 || g.upstreamHits.Load() != 0 {
 			t.Errorf("%s: %d %s", field, r.status, r.body)
 		}
+	}
+}
+
+// ROCK's reader of booleans takes "no", 0 and "off" for false: a closed network that is
+// asked for in such a way must not be an open one.
+func TestWhatIsTrueOrFalseIsSaidInOneWay(t *testing.T) {
+	for field, name := range map[string]string{
+		`"allow_internet_access":"false"`: "allow_internet_access",
+		`"allow_internet_access":0`:       "allow_internet_access",
+		`"allow_internet_access":0.0`:     "allow_internet_access",
+		`"allow_internet_access":"off"`:   "allow_internet_access",
+		`"autoPause":"true"`:              "autoPause",
+		`"autoPause":1`:                   "autoPause",
+		`"autoResume":{"enabled":"yes"}`:  "autoResume.enabled",
+	} {
+		for _, resumes := range []bool{false, true} {
+			got, err := translateCreate([]byte(`{"templateID":"base",`+field+`}`), createRules{resumes: resumes})
+			if err == nil || err.Error() != name+" must be true or false" {
+				t.Errorf("%s: %s, %v", field, got.body, err)
+			}
+		}
+	}
+	// Whichever of two counts.
+	if got, err := translateCreate([]byte(`{"autoResume":{"enabled":true,"enabled":false}}`), openRules); err == nil {
+		t.Errorf("%s", got.body)
 	}
 }
 

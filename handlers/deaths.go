@@ -17,6 +17,7 @@ type Deaths struct {
 
 	births   births
 	restarts restarts
+	ends     ends
 	// settling are the creates under way for which a cluster is being found, by
 	// chosen id.
 	settling births

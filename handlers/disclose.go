@@ -94,15 +94,12 @@ func (d discloser) node(n *splice.Node, subject string, depth int) bool {
 }
 
 // metadata takes out of it what is not the client's, and reports a note that a token
-// is asked for on every port.
+// is asked for on every port. Whatever the note says: registries take it so.
 func (d discloser) metadata(n *splice.Node) (private bool) {
 	for i := range n.Len() {
 		name := n.Name(i)
-		if name == routing.MetadataTraffic {
-			note, _ := n.Text(i)
-			private = note == routing.TrafficPrivate
-		}
-		if reserved(name) || name == routing.MetadataAddress && !d.g.opt.ShowAddress {
+		private = private || name == routing.MetadataTraffic
+		if routing.Reserves(name) || name == routing.MetadataAddress && !d.g.opt.ShowAddress {
 			n.Remove(i)
 		}
 	}
@@ -179,7 +176,7 @@ func (d discloser) token(kind auth.Kind, id, subject string) string {
 func (g *Gateway) discloseAnswer(r *http.Request, who *caller, op routing.Operation, resp *http.Response, body []byte) ([]byte, cause.Failure) {
 	if resp.StatusCode >= 300 {
 		// It may show what was sent, and with it the note.
-		if bytes.Contains(body, []byte(reservedMetadata)) {
+		if bytes.Contains(body, []byte(routing.MetadataPrefix)) {
 			return nil, cause.Failure{Cause: causeOfStatus(resp.StatusCode), Status: resp.StatusCode}
 		}
 		return body, cause.Failure{}

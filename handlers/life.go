@@ -9,7 +9,6 @@ import (
 	"io"
 	"math"
 	"net/http"
-	"net/url"
 	"strconv"
 	"time"
 
@@ -39,7 +38,7 @@ type lifeCall struct {
 	acted bool
 }
 
-// lifeAnswer is what the client is told: a failure, unless that's cause is cause.OK.
+// lifeAnswer is what the client is told: a failure, unless its cause is cause.OK.
 type lifeAnswer struct {
 	status int
 	body   []byte // JSON, or nothing
@@ -167,18 +166,7 @@ var errDescription = errors.New("ROCK's description of the sandbox cannot be und
 // ask makes a call of ROCK's E2B API about the sandbox and returns the body of the
 // answer, or else what the client is told.
 func (c *lifeCall) ask(method, tail string, body []byte) ([]byte, *lifeAnswer) {
-	resp, _, err := RoleClient{c.cluster.Admin, c.g.opt.Upstream}.Do(c.ctx, func() *http.Request {
-		req := (&http.Request{
-			Method: method,
-			URL:    &url.URL{Opaque: "/sandboxes/" + c.op.SandboxID + tail},
-			Header: http.Header{"Accept": {unaryJSON}, "User-Agent": {"e2b-gateway"}},
-		}).WithContext(c.ctx)
-		if body != nil {
-			req.Header["Content-Type"] = []string{unaryJSON}
-		}
-		bufferedBody(req, body)
-		return req
-	})
+	resp, err := c.g.adminOf(c.cluster).ask(c.ctx, method, "/sandboxes/"+c.op.SandboxID+tail, body)
 	if err != nil {
 		a := failed(controlFailure(c.r.Context(), c.ctx, err), err)
 		return nil, &a
@@ -208,8 +196,6 @@ func (c *lifeCall) ask(method, tail string, body []byte) ([]byte, *lifeAnswer) {
 // the registry has just called running.
 var errContradicted = errors.New("ROCK contradicts the registry")
 
-const unaryJSON = "application/json"
-
 // hand makes of a description what connect and create answer.
 func (c *lifeCall) hand(s sandbox, status int) lifeAnswer {
 	detail, ok := splice.Parse(s.raw)
@@ -237,17 +223,7 @@ func (c *lifeCall) hand(s sandbox, status int) lifeAnswer {
 	return lifeAnswer{status: status, body: told.Bytes()}
 }
 
-// prolong gives the sandbox at least so many seconds from now on. It never takes any
-// away. ROCK counts in whole minutes and rounds up.
-func (c *lifeCall) prolong(s sandbox, seconds int64) *lifeAnswer {
-	minutes := (seconds + 59) / 60
-	if !time.Now().Add(time.Duration(minutes) * time.Minute).After(s.endAt) {
-		return nil
-	}
-	return c.setTimeout(seconds)
-}
-
-// setTimeout gives the sandbox so many seconds from now on.
+// setTimeout tells ROCK to give the sandbox so many seconds from now on.
 func (c *lifeCall) setTimeout(seconds int64) *lifeAnswer {
 	_, answer := c.ask(http.MethodPost, "/timeout", fmt.Appendf(nil, `{"timeout":%d}`, seconds))
 	return answer

@@ -3,6 +3,7 @@ package handlers
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"regexp"
 	"sync"
@@ -27,7 +28,7 @@ func (c *lifeCall) connect() (lifeAnswer, bool) {
 	// Its time may have run out between two questions, or it is starting: a registry
 	// without a Redis calls that running.
 	ctx, cancel := c.g.lifeContext(c.ctx)
-	err := awaitLife(ctx, RoleClient{c.cluster.Admin, c.g.opt.Upstream}, c.op.SandboxID)
+	err := awaitLife(ctx, c.g.adminOf(c.cluster), c.op.SandboxID)
 	cancel()
 	if err != nil {
 		return c.notRestarted(err), true
@@ -41,10 +42,12 @@ func (c *lifeCall) connect() (lifeAnswer, bool) {
 
 func (c *lifeCall) connectOnce(seconds int64) lifeAnswer {
 	status := http.StatusOK
+	at, leave := c.g.opt.Deaths.ends.enter(c.op.SandboxID)
+	defer leave()
 	why, err := c.locate()
 	if why == cause.SandboxPaused || c.g.opt.Deaths.restarts.pending(c.op.SandboxID) && (why == cause.OK || why == cause.SandboxStarting) {
 		status = http.StatusCreated
-		if refused := c.resume(); refused != nil {
+		if refused := c.resume(seconds); refused != nil {
 			return *refused
 		}
 		why, err = c.locate()
@@ -54,18 +57,14 @@ func (c *lifeCall) connectOnce(seconds int64) lifeAnswer {
 		if c.route, f, err = c.g.awaitReady(c.ctx, c.route); f.Cause != cause.OK {
 			return c.standing(f.Cause, err)
 		}
-		why = cause.OK
+		why, err = c.locate() // it took its time, and the id may be another's
 	}
 	if why != cause.OK {
 		return c.standing(why, err)
 	}
 	found, refused := c.describe()
-	switch {
-	case refused != nil:
-	case c.acted:
-		refused = c.setTimeout(seconds) // of its new life, as it is asked for
-	default:
-		refused = c.prolong(found, seconds)
+	if refused == nil && !c.acted {
+		refused = c.prolong(at, found, seconds)
 	}
 	if refused != nil {
 		return *refused
@@ -82,12 +81,14 @@ func (c *lifeCall) refresh() (lifeAnswer, bool) {
 	if refused != nil {
 		return *refused, true
 	}
+	at, leave := c.g.opt.Deaths.ends.enter(c.op.SandboxID)
+	defer leave()
 	if why, err := c.locate(); why != cause.OK {
 		return c.standing(why, err), true
 	}
 	found, refused := c.describe()
 	if refused == nil {
-		refused = c.prolong(found, seconds)
+		refused = c.prolong(at, found, seconds)
 	}
 	if refused != nil {
 		return *refused, true
@@ -95,9 +96,9 @@ func (c *lifeCall) refresh() (lifeAnswer, bool) {
 	return lifeAnswer{status: http.StatusNoContent}, true
 }
 
-// resume starts the paused sandbox again and waits until it runs. It returns what the
-// client is told if that fails.
-func (c *lifeCall) resume() *lifeAnswer {
+// resume starts the paused sandbox again, with so many seconds to live, and waits until
+// it runs. It returns what the client is told if that fails.
+func (c *lifeCall) resume(seconds int64) *lifeAnswer {
 	id := c.op.SandboxID
 	if !c.cluster.Restarts {
 		a := failed(cause.Failure{Cause: cause.NotOffered, SandboxID: id,
@@ -110,14 +111,35 @@ func (c *lifeCall) resume() *lifeAnswer {
 			return &a
 		}
 	}
-	begun, err := c.g.opt.Deaths.restarts.join(c.ctx, id, func() error { return c.g.restart(c.cluster, id) })
+	restart := *c // it may go on without the call
+	var refused *lifeAnswer
+	begun, err := c.g.opt.Deaths.restarts.join(c.ctx, id, func() error {
+		if err := c.g.restart(restart.cluster, id); err != nil {
+			return err
+		}
+		refused = restart.beginLife(seconds)
+		return nil
+	})
 	c.g.opt.Routes.Invalidate(id)
 	if err != nil {
 		a := c.notRestarted(err)
 		return &a
 	}
-	c.acted = begun
+	if c.acted = begun; begun {
+		return refused
+	}
 	return nil
+}
+
+// beginLife gives a sandbox that was restarted the time that was asked for, which may be
+// less than it has. Nobody who waits for the restart has asked for more before that.
+func (c *lifeCall) beginLife(seconds int64) *lifeAnswer {
+	ctx, cancel := context.WithTimeout(c.g.ctx, c.g.opt.ControlTimeout)
+	defer cancel()
+	c.ctx = ctx
+	at, leave := c.g.opt.Deaths.ends.enter(c.op.SandboxID)
+	defer leave()
+	return c.setEnd(at, seconds)
 }
 
 // restart has ROCK start a sandbox again and waits until it runs. It is for all who
@@ -125,8 +147,8 @@ func (c *lifeCall) resume() *lifeAnswer {
 func (g *Gateway) restart(cluster *routing.Cluster, id string) error {
 	ctx, cancel := context.WithTimeout(g.ctx, g.opt.ControlTimeout)
 	defer cancel()
-	rock := RoleClient{cluster.Admin, g.opt.Upstream}
-	err := rock.Call(ctx, http.MethodPost, "/sandboxes/"+id+"/restart", nil, nil)
+	rock := g.adminOf(cluster)
+	err := rock.call(ctx, http.MethodPost, "/sandboxes/"+id+"/restart", nil, nil)
 	if state := restartedAs(err); err != nil && state != "running" && state != "pending" { // else somebody was faster
 		return err
 	}
@@ -159,24 +181,11 @@ func awaitLife(ctx context.Context, rock RoleClient, id string) error {
 	pause := time.NewTicker(alivePause)
 	defer pause.Stop()
 	for {
-		var now struct {
-			State  string `json:"state"`
-			Phases map[string]struct {
-				Status string `json:"status"`
-			} `json:"status"`
-		}
-		err := rock.Call(ctx, http.MethodGet, "/get_status?sandbox_id="+id, nil, &now)
-		var ended *RockError
-		switch {
-		case errors.As(err, &ended) && ended.Code/1000 == rockRefused:
-			return nil // somebody has ended it since, which the registry tells
-		case err == nil && now.State != "pending":
-			return nil
-		}
-		for _, phase := range now.Phases {
-			if phase.Status == "failed" || phase.Status == "timeout" {
-				return errFailedLife
-			}
+		switch s, err := rock.statusOf(ctx, id); {
+		case s.failed:
+			return fmt.Errorf("%w: %s", errFailedLife, s.problem)
+		case err == nil && !s.pending:
+			return nil // or somebody has ended it since, which the registry tells
 		}
 		select {
 		case <-pause.C:
@@ -193,7 +202,7 @@ var inState = regexp.MustCompile(`cannot be restarted: current state is '([a-z]+
 // restartedAs is the state in which ROCK does not restart a sandbox, "" for any other
 // error.
 func restartedAs(err error) string {
-	var refused *RockError
+	var refused *rockError
 	if !errors.As(err, &refused) {
 		return ""
 	}
@@ -203,13 +212,10 @@ func restartedAs(err error) string {
 	return ""
 }
 
-// rockRefused is the class of ROCK's codes for a call that was not carried out.
-const rockRefused = 4
-
 // notRestarted is what the client is told when ROCK has not restarted the sandbox, or
 // nobody knows.
 func (c *lifeCall) notRestarted(err error) lifeAnswer {
-	var refused *RockError
+	var refused *rockError
 	var dial *upstream.DialError
 	switch {
 	case errors.As(err, &dial):
@@ -221,11 +227,11 @@ func (c *lifeCall) notRestarted(err error) lifeAnswer {
 		return failed(cause.Failure{Cause: cause.UpstreamInvalid, Message: "The sandbox has failed to start again"}, err)
 	case !errors.As(err, &refused):
 		return failed(controlFailure(c.r.Context(), c.ctx, err), err)
-	case refused.Status == http.StatusNotFound, refused.Status == http.StatusMethodNotAllowed:
+	case refused.unserved():
 		return failed(notOffered(c.op), err) // a ROCK without the call
 	case restartedAs(err) == "deleted":
 		return failed(noSuch(c.who, c.op.SandboxID), err)
-	case refused.Code/1000 == rockRefused:
+	case refused.refused():
 		return failed(cause.Failure{Cause: cause.BadRequest, Status: http.StatusConflict, SandboxID: c.op.SandboxID,
 			Message: "The sandbox cannot be resumed in the state that it is in; nothing was done"}, err)
 	default:

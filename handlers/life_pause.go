@@ -33,8 +33,8 @@ func (c *lifeCall) pausedAlready() lifeAnswer {
 
 func (c *lifeCall) stop() lifeAnswer {
 	id := c.op.SandboxID
-	err := RoleClient{c.cluster.Admin, c.g.opt.Upstream}.Call(c.ctx, http.MethodPost, "/stop", map[string]string{"sandbox_id": id}, nil)
-	var refused *RockError
+	err := c.g.adminOf(c.cluster).call(c.ctx, http.MethodPost, "/stop", map[string]string{"sandbox_id": id}, nil)
+	var refused *rockError
 	var dial *upstream.DialError
 	switch {
 	case errors.As(err, &dial):
@@ -48,9 +48,9 @@ func (c *lifeCall) stop() lifeAnswer {
 	switch {
 	case !errors.As(err, &refused):
 		return failed(controlFailure(c.r.Context(), c.ctx, err), err)
-	case refused.Status == http.StatusNotFound, refused.Status == http.StatusMethodNotAllowed:
+	case refused.unserved():
 		return failed(notOffered(c.op), err) // a ROCK without the call
-	case refused.Code/1000 != rockRefused:
+	case !refused.refused():
 		return failed(unknownOutcome(cause.UpstreamInvalid), err)
 	}
 	// Somebody else was faster.

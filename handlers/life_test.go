@@ -3,6 +3,7 @@ package handlers
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -150,10 +151,73 @@ func TestConnectsAtATimeRestartOnce(t *testing.T) {
 		if n := strings.Count(w.asked(), "restart"); n != 1 {
 			t.Errorf("%d restarts", n)
 		}
+		if w.left() < 5*time.Minute {
+			t.Errorf("%v left of the five minutes that one has asked for", w.left())
+		}
 		if r := w.life("connect", `{}`); r.status != 200 {
 			t.Errorf("once it runs: %d %s", r.status, r.body)
 		}
 	})
+}
+
+// Alice waits for her sandbox, which is ended and made anew under its id by Bob.
+func TestConnectDoesNotWaitForASandboxThatBecomesAnothers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t)
+		w.become("pending")
+		w.runsAt, w.end = time.Now().Add(time.Hour), time.Now().Add(time.Minute)
+		replied := make(chan reply)
+		go func() { replied <- w.life("connect", `{"timeout":3600}`) }()
+		synctest.Wait()
+		w.become("running")
+		w.records.put(&routing.Route{SandboxID: "alices", State: routing.StateRunning, Lifecycle: "life9", Owner: noted("bob", bob)})
+		if r := <-replied; r.status != 404 || w.asked() != "" {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+	})
+}
+
+// ROCK's call sets an end, and does not know which of two is the later one.
+func TestConnectsAtATimeShortenNoLife(t *testing.T) {
+	for _, slow := range []string{`{"timeout":600}`, `{"timeout":3600}`} {
+		for _, state := range []string{"running", "stopped"} {
+			for _, first := range []int{600, 3600} {
+				synctest.Test(t, func(t *testing.T) {
+					w := newWard(t)
+					w.become(state)
+					w.end = time.Now().Add(time.Minute)
+					w.instead["/timeout"] = func(rw http.ResponseWriter, r *http.Request) {
+						b, _ := r.GetBody()
+						body, _ := io.ReadAll(b)
+						if string(body) == slow {
+							time.Sleep(5 * time.Second)
+						}
+						var asked struct{ Timeout int64 }
+						if err := json.Unmarshal(body, &asked); err != nil {
+							t.Error(err)
+						}
+						w.mu.Lock()
+						w.end = time.Now().Add(time.Duration((asked.Timeout+59)/60) * time.Minute)
+						w.mu.Unlock()
+						rw.WriteHeader(204)
+					}
+					replies := make(chan reply)
+					for _, seconds := range []int{first, 600 + 3600 - first} {
+						go func() { replies <- w.life("connect", fmt.Sprintf(`{"timeout":%d}`, seconds)) }()
+						synctest.Wait()
+					}
+					for range 2 {
+						if r := <-replies; r.status >= 300 {
+							t.Errorf("%d %s", r.status, r.body)
+						}
+					}
+					if w.left() < 59*time.Minute {
+						t.Errorf("%s, slow: %s, first: %d: %v left", state, slow, first, w.left())
+					}
+				})
+			}
+		}
+	}
 }
 
 // What ROCK, or the way to it, can do to a restart; 503 means that nothing was done.

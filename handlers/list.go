@@ -64,7 +64,7 @@ var pausedUnlisted = cause.Failure{
 	Message: "Listing paused sandboxes is not offered by this deployment; ask for one by its id",
 }
 
-// serveList answers with the caller's running sandboxes, the newest first.
+// serveList answers with the caller's running sandboxes.
 func (g *Gateway) serveList(w http.ResponseWriter, r *http.Request, who *caller, out Outcome) Outcome {
 	query, err := listing.ParseQuery(r.URL.RawQuery)
 	if err != nil {
@@ -152,12 +152,12 @@ func (l *list) gather(ctx context.Context, clusters []*routing.Cluster) ([]listi
 	if failed != nil {
 		return nil, at, failed
 	}
-	return inOrder(slices.Concat(found...)), nil, nil
+	return l.inOrder(slices.Concat(found...)), nil, nil
 }
 
 // inOrder sorts items and keeps one of each.
-func inOrder(items []listing.Item) []listing.Item {
-	slices.SortFunc(items, listing.Order)
+func (l *list) inOrder(items []listing.Item) []listing.Item {
+	slices.SortFunc(items, l.query.Order)
 	seen := make(map[string]bool, len(items))
 	return slices.DeleteFunc(items, func(i listing.Item) bool {
 		twice := seen[i.SandboxID]
@@ -190,7 +190,7 @@ func (l *list) noted(ctx context.Context, cluster *routing.Cluster) ([]listing.I
 		filter = map[string]string{}
 	}
 	filter[routing.MetadataSubject] = l.who.key.Subject
-	raw, err := RoleClient{cluster.Proxy, l.g.opt.Upstream}.listE2B(ctx, listing.EncodeMetadata(filter))
+	raw, err := RoleClient{cluster.Proxy, l.g.opt.Upstream}.listE2B(ctx, listing.RockFilter(filter))
 	if err != nil {
 		return nil, err
 	}
@@ -218,7 +218,7 @@ func (l *list) everything(ctx context.Context, cluster *routing.Cluster) ([]list
 		kept = append(kept, mine...)
 		if n := l.query.Limit; n > 0 && len(kept) > 4*(n+1) {
 			// No page has more, so no more is held.
-			kept = inOrder(kept)
+			kept = l.inOrder(kept)
 			kept = slices.Clip(kept[:min(n+1, len(kept))])
 		}
 		return err
@@ -236,13 +236,13 @@ func (l *list) shown(item listing.Item, err error) (listing.Item, error) {
 
 // wants reports an item that the query asks for and that the pages before this have not shown.
 func (l *list) wants(item *listing.Item) bool {
-	return l.after.Before(item) && l.query.Matches(item)
+	return l.query.Behind(l.after, item) && l.query.Matches(item)
 }
 
 // skip notes a record that cannot be shown. What ROCK says of one may quote what is in it, which is not for the log.
 func (l *list) skip(cluster *routing.Cluster, id string, err error) {
-	if failed := (*RockError)(nil); errors.As(err, &failed) {
-		err = &RockError{Status: failed.Status, Code: failed.Code, Text: "see its own log"}
+	if failed := (*rockError)(nil); errors.As(err, &failed) {
+		err = &rockError{Status: failed.Status, Code: failed.Code, Text: "see its own log"}
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -217,7 +217,7 @@ func (l *list) count(ctx context.Context, cluster *routing.Cluster) ([]listing.I
 
 // stillRunning leaves out what has ended since the census, and what no page has room for.
 func (l *list) stillRunning(ctx context.Context, items []listing.Item) ([]listing.Item, error) {
-	items = inOrder(items)
+	items = l.inOrder(items)
 	kept := items[:0]
 	for _, item := range items {
 		if limit := l.query.Limit; limit > 0 && len(kept) > limit {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/listing"
@@ -36,21 +35,15 @@ var errNotServed = errors.New("ROCK has no such call")
 
 // rockFailed reports that ROCK answered and that the answer is of no use, and not that it could not be asked.
 func rockFailed(err error) bool {
-	var failed *RockError
+	var failed *rockError
 	return errors.As(err, &failed) || errors.Is(err, errRockAnswer) || errors.Is(err, errNotServed)
 }
 
-// listE2B is ROCK's GET /v2/sandboxes with the query. Errors as with Call.
+// listE2B is ROCK's GET /v2/sandboxes with the query. Errors as with call.
 func (c RoleClient) listE2B(ctx context.Context, query string) (items []json.RawMessage, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, listCallTimeout)
 	defer cancel()
-	resp, _, err := c.Do(ctx, func() *http.Request {
-		return (&http.Request{
-			Method: http.MethodGet,
-			URL:    &url.URL{Opaque: "/v2/sandboxes", RawQuery: query},
-			Header: http.Header{"Accept": {"application/json"}, "User-Agent": {"e2b-gateway"}},
-		}).WithContext(ctx)
-	})
+	resp, err := c.Get(ctx, "/v2/sandboxes?"+query)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +53,7 @@ func (c RoleClient) listE2B(ctx context.Context, query string) (items []json.Raw
 	case err != nil:
 		return nil, err
 	case resp.StatusCode != http.StatusOK:
-		return nil, &RockError{Status: resp.StatusCode, Text: "its E2B list failed"}
+		return nil, &rockError{Status: resp.StatusCode, Text: "its E2B list failed"}
 	case len(body) > maxRockAnswer:
 		return nil, fmt.Errorf("%w: it is too long", errRockAnswer)
 	case json.Unmarshal(body, &items) != nil || items == nil:
@@ -112,14 +105,14 @@ func (l *list) walk(ctx context.Context, cluster *routing.Cluster, take func([]l
 // span reads a page, in halves if ROCK cannot show it whole. It reports whether there are more behind it.
 func (w *walk) span(ctx context.Context, page, size int) (more bool, _ error) {
 	result, err := w.read(ctx, page, size)
-	var failed *RockError
+	var failed *rockError
 	switch {
 	case err == nil:
 		w.pages++
 		return result.HasMore && len(result.Items) > 0, w.use(result)
 	case !errors.As(err, &failed):
 		return false, err
-	case w.pages == 0 && (failed.Status == http.StatusNotFound || failed.Status == http.StatusMethodNotAllowed):
+	case w.pages == 0 && failed.unserved():
 		return false, fmt.Errorf("%w: %w", errNotServed, err)
 	}
 	if w.failures++; w.failures > maxFailures || w.pages == 0 && w.failures > hopeless {
@@ -146,7 +139,7 @@ type nativePage struct {
 func (w *walk) read(ctx context.Context, page, size int) (result nativePage, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, listCallTimeout)
 	defer cancel()
-	err := RoleClient{w.cluster.Proxy, w.list.g.opt.Upstream}.Call(ctx, http.MethodGet,
+	err := RoleClient{w.cluster.Proxy, w.list.g.opt.Upstream}.call(ctx, http.MethodGet,
 		fmt.Sprintf("/sandboxes?page=%d&page_size=%d&state=%s", page, size, listing.Running), nil, &result)
 	return result, err
 }

@@ -58,6 +58,10 @@ func (g *Gateway) place(ctx context.Context, r *http.Request, who *caller, body 
 		over()
 		f, err := notHere(ctx, id, err)
 		return nil, func() {}, f, err
+	case who != nil && g.clusters[who.key.Tenant.Cluster] != nil && route.Cluster != who.key.Tenant.Cluster:
+		// Where the key may make nothing: the sandbox may be gone when the create comes there.
+		over()
+		return nil, func() {}, idTaken, nil
 	case g.clusters[route.Cluster] != nil:
 		// The id is taken. The cluster that has it says what there is to say.
 		clusters = []*routing.Cluster{g.clusters[route.Cluster]}

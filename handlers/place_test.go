@@ -159,6 +159,23 @@ func TestAChosenIdIsOfOneCluster(t *testing.T) {
 	})
 }
 
+// Not even to be told there that its id is taken: it may not be, by then.
+func TestACreateWithAPinnedKeyGoesToNoOtherCluster(t *testing.T) {
+	c := newClusters(t, "a", "b")
+	c.keys.keys[auth.DigestOf(alice)].Tenant.Cluster = "a"
+	for _, state := range []string{"running", "stopped", "pending"} {
+		c.rocks["b"].put("mine", rockRecord{state: state, metadata: of("alice", alice)})
+		c.gateway.opt.Routes.Invalidate("mine")
+		if status, asked := c.create(alice, `{"templateID":"base","metadata":{"ap-sandbox-id":"mine"}}`); status != 400 || asked != "" {
+			t.Errorf("%s: %d in %q", state, status, asked)
+		}
+	}
+	c.rocks["a"].put("here", rockRecord{metadata: of("alice", alice)})
+	if status, asked := c.create(alice, `{"templateID":"base","metadata":{"ap-sandbox-id":"here"}}`); status != 400 || asked != "a" {
+		t.Errorf("in its own: %d in %q", status, asked)
+	}
+}
+
 // One cluster is dead. What is known of the others holds, and of its own nobody says that it is gone.
 func TestWithOneClusterDeadOnlyItsOwnSandboxesFail(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {

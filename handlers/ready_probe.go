@@ -216,7 +216,7 @@ func (p *probe) ask(ctx context.Context, statuses chan<- status) {
 			return
 		}
 		begun := time.Now()
-		s, err := p.ready.g.statusOf(ctx, p.cluster, p.sandboxID)
+		s, err := p.ready.g.adminOf(p.cluster).statusOf(ctx, p.sandboxID)
 		if failures++; err == nil {
 			failures = 0
 		}

@@ -22,24 +22,23 @@ type status struct {
 	problem string // for logs
 }
 
-// statusOf asks the admin role for the status of a sandbox: that of the proxy role asks
+// statusOf asks for the status of a sandbox. It is for the admin role: that of the proxy role asks
 // the sandbox's machine, which on Kubernetes does not answer. What ROCK says of a sandbox
 // that it does not know is no error.
 //
 // The question has effects: ROCK notices by it that the sandbox has started, and begins
 // its timeout anew.
-func (g *Gateway) statusOf(ctx context.Context, cluster *routing.Cluster, sandboxID string) (s status, _ error) {
+func (c RoleClient) statusOf(ctx context.Context, sandboxID string) (s status, _ error) {
 	ctx, cancel := context.WithTimeout(ctx, statusTimeout)
 	defer cancel()
 	var answer struct {
 		State  string          `json:"state"`
 		Phases json.RawMessage `json:"status"`
 	}
-	err := RoleClient{cluster.Admin, g.opt.Upstream}.
-		Call(ctx, http.MethodGet, "/get_status?sandbox_id="+url.QueryEscape(sandboxID), nil, &answer)
-	var refused *RockError
+	err := c.call(ctx, http.MethodGet, "/get_status?sandbox_id="+url.QueryEscape(sandboxID), nil, &answer)
+	var failed *rockError
 	switch {
-	case errors.As(err, &refused) && refused.Code/1000 == 4:
+	case errors.As(err, &failed) && failed.refused():
 		return status{}, nil
 	case err != nil:
 		return status{}, err

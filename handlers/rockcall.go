@@ -8,13 +8,11 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"net/url"
-	"strings"
 )
 
-// RockError is ROCK's answer that a call of its own API has failed. The text is
+// rockError is ROCK's answer that a call of its own API has failed. The text is
 // for logs: it may name what is inside the deployment.
-type RockError struct {
+type rockError struct {
 	// Status is the HTTP status. ROCK fails with 200, too.
 	Status int
 	// Code is ROCK's own (rock/_codes.py): 4xxx for what the caller did wrong, 5xxx
@@ -23,25 +21,34 @@ type RockError struct {
 	Text string
 }
 
-func (e *RockError) Error() string {
+func (e *rockError) Error() string {
 	return fmt.Sprintf("ROCK answered %d, code %d: %s", e.Status, e.Code, e.Text)
 }
 
-// maxRockAnswer is the longest answer that Call reads, in bytes: one page of ROCK's
+// refused reports that ROCK has not carried the call out, for what the caller has
+// asked for.
+func (e *rockError) refused() bool { return e.Code/1000 == 4 }
+
+// unserved reports a ROCK that does not have the call.
+func (e *rockError) unserved() bool {
+	return e.Status == http.StatusNotFound || e.Status == http.StatusMethodNotAllowed
+}
+
+// maxRockAnswer is the longest answer that call reads, in bytes: one page of ROCK's
 // list of sandboxes is about 1 MiB.
 const maxRockAnswer = 16 << 20
 
 var errRockAnswer = errors.New("ROCK's answer cannot be understood")
 
-// Call makes a call of ROCK's own API in the gateway's own name and decodes the
+// call makes a call of ROCK's own API in the gateway's own name and decodes the
 // field "result" of the answer into result, unless that is nil. path begins behind
 // /apis/envs/sandbox/v1; parts of it that came from outside must be escaped or
 // checked. body is sent as JSON, nil for none.
 //
-// Errors: an *upstream.DialError when nothing was sent, a *RockError when ROCK has
+// Errors: an *upstream.DialError when nothing was sent, a *rockError when ROCK has
 // answered that it failed, errors of ctx and of the connection, after which nobody
 // knows what ROCK has done.
-func (c RoleClient) Call(ctx context.Context, method, path string, body, result any) error {
+func (c RoleClient) call(ctx context.Context, method, path string, body, result any) error {
 	var content []byte
 	if body != nil {
 		var err error
@@ -49,19 +56,7 @@ func (c RoleClient) Call(ctx context.Context, method, path string, body, result 
 			return fmt.Errorf("writing a call of ROCK's: %w", err)
 		}
 	}
-	opaque, query, _ := strings.Cut(path, "?")
-	resp, _, err := c.Do(ctx, func() *http.Request {
-		req := (&http.Request{
-			Method: method,
-			URL:    &url.URL{Opaque: "/apis/envs/sandbox/v1" + opaque, RawQuery: query},
-			Header: http.Header{"Accept": {"application/json"}, "User-Agent": {"e2b-gateway"}},
-		}).WithContext(ctx)
-		if body != nil {
-			req.Header["Content-Type"] = []string{"application/json"}
-		}
-		bufferedBody(req, content)
-		return req
-	})
+	resp, err := c.ask(ctx, method, "/apis/envs/sandbox/v1"+path, content)
 	if err != nil {
 		return err
 	}
@@ -88,7 +83,7 @@ func decodeRock(status int, answer []byte, result any) error {
 	err := json.Unmarshal(bytes.TrimSpace(answer), &envelope)
 	switch {
 	case status != http.StatusOK, err == nil && envelope.Status == "Failed":
-		failed := &RockError{Status: status, Text: envelope.Error}
+		failed := &rockError{Status: status, Text: envelope.Error}
 		if failed.Text == "" {
 			failed.Text = envelope.Message
 		}

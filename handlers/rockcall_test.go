@@ -36,17 +36,17 @@ func TestACallOfROCKsOwnAPIIsReadAsROCKAnswers(t *testing.T) {
 	}))
 	defer server.Close()
 	c := roleClient(t, server.URL)
-	var failed *RockError
+	var failed *rockError
 
 	status, answer = 200, `{"status":"Success","message":"","error":null,"result":{"state":"running"}}`
 	var result struct{ State string }
-	if err := c.Call(t.Context(), "GET", "/get_status?sandbox_id=a", nil, &result); err != nil || result.State != "running" {
+	if err := c.call(t.Context(), "GET", "/get_status?sandbox_id=a", nil, &result); err != nil || result.State != "running" {
 		t.Errorf("%+v, %v", result, err)
 	}
 	if got != "GET /apis/envs/sandbox/v1/get_status?sandbox_id=a  " {
 		t.Errorf("ROCK got %q", got)
 	}
-	if err := c.Call(t.Context(), "POST", "/stop", map[string]string{"sandbox_id": "a"}, nil); err != nil {
+	if err := c.call(t.Context(), "POST", "/stop", map[string]string{"sandbox_id": "a"}, nil); err != nil {
 		t.Error(err)
 	}
 	if got != `POST /apis/envs/sandbox/v1/stop application/json {"sandbox_id":"a"}` {
@@ -54,26 +54,26 @@ func TestACallOfROCKsOwnAPIIsReadAsROCKAnswers(t *testing.T) {
 	}
 
 	answer = `{"status":"Failed","message":"stop failed","error":"sandbox a not found","result":{"code":4000}}`
-	if err := c.Call(t.Context(), "POST", "/stop", nil, nil); !errors.As(err, &failed) || *failed != (RockError{200, 4000, "sandbox a not found"}) {
+	if err := c.call(t.Context(), "POST", "/stop", nil, nil); !errors.As(err, &failed) || *failed != (rockError{200, 4000, "sandbox a not found"}) {
 		t.Error(err)
 	}
 	status, answer = 500, "Traceback (most recent call last)"
-	if err := c.Call(t.Context(), "POST", "/stop", nil, nil); !errors.As(err, &failed) || *failed != (RockError{Status: 500}) {
+	if err := c.call(t.Context(), "POST", "/stop", nil, nil); !errors.As(err, &failed) || *failed != (rockError{Status: 500}) {
 		t.Error(err)
 	}
 	status = 200
 	for _, answer = range []string{"", "null", "[]", "<html>", `{"detail":"Not Found"}`, `{"status":"Success","result":[]}`} {
-		if err := c.Call(t.Context(), "GET", "/get_status", nil, &result); !errors.Is(err, errRockAnswer) {
+		if err := c.call(t.Context(), "GET", "/get_status", nil, &result); !errors.Is(err, errRockAnswer) {
 			t.Errorf("%q: %v", answer, err)
 		}
 	}
 	answer = `{"status":"Success","result":"` + strings.Repeat("x", maxRockAnswer) + `"}`
-	if err := c.Call(t.Context(), "GET", "/get_status", nil, nil); !errors.Is(err, errRockAnswer) {
+	if err := c.call(t.Context(), "GET", "/get_status", nil, nil); !errors.Is(err, errRockAnswer) {
 		t.Error(err)
 	}
 	server.Close()
 	var dial *upstream.DialError
-	if err := c.Call(t.Context(), "POST", "/stop", nil, nil); !errors.As(err, &dial) {
+	if err := c.call(t.Context(), "POST", "/stop", nil, nil); !errors.As(err, &dial) {
 		t.Error(err)
 	}
 }

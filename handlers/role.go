@@ -5,6 +5,7 @@ import (
 	"errors"
 	"net/http"
 	"net/url"
+	"strings"
 
 	"github.com/caddy-e2b/gateway/handlers/upstream"
 	"github.com/caddy-e2b/gateway/routing"
@@ -15,6 +16,9 @@ type RoleClient struct {
 	Role     *routing.Balancer
 	Upstream Upstream
 }
+
+// adminOf is a client of a cluster's admin role.
+func (g *Gateway) adminOf(c *routing.Cluster) RoleClient { return RoleClient{c.Admin, g.opt.Upstream} }
 
 // roleLifecycle is the pool key of its connections: they belong to a role, not
 // to a sandbox.
@@ -49,12 +53,25 @@ func (c RoleClient) Do(ctx context.Context, makeRequest func() *http.Request) (*
 
 // Get sends GET path. It is the Getter of registry control.
 func (c RoleClient) Get(ctx context.Context, path string) (*http.Response, error) {
+	return c.ask(ctx, http.MethodGet, path, nil)
+}
+
+// ask sends a request in the gateway's own name. Parts of target, a path with its
+// query, that came from outside must be escaped or checked. body is JSON, nil for
+// none.
+func (c RoleClient) ask(ctx context.Context, method, target string, body []byte) (*http.Response, error) {
+	path, query, _ := strings.Cut(target, "?")
 	resp, _, err := c.Do(ctx, func() *http.Request {
-		return (&http.Request{
-			Method: http.MethodGet,
-			URL:    &url.URL{Opaque: path},
+		req := (&http.Request{
+			Method: method,
+			URL:    &url.URL{Opaque: path, RawQuery: query},
 			Header: http.Header{"Accept": {"application/json"}, "User-Agent": {"e2b-gateway"}},
 		}).WithContext(ctx)
+		if body != nil {
+			req.Header["Content-Type"] = []string{"application/json"}
+		}
+		bufferedBody(req, body)
+		return req
 	})
 	return resp, err
 }

@@ -189,7 +189,7 @@ func sendable(r *http.Request) bool {
 			return false
 		}
 	}
-	if r.Method == http.MethodConnect && !websocket.Extended(r) {
+	if websocket.Misnamed(r) || r.Method == http.MethodConnect && !websocket.Extended(r) {
 		return false
 	}
 	return r.Method != http.MethodTrace && httpguts.ValidHeaderFieldName(r.Method)

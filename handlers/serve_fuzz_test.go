@@ -75,7 +75,7 @@ func FuzzServe(f *testing.F) {
 					}
 				}
 			}
-			if strings.Contains(w.Body.String(), reservedMetadata) && !bytes.Contains(raw, []byte(reservedMetadata)) && !bytes.Contains(answer, []byte(reservedMetadata)) && routing.Classify(r.Method, r.URL.Path).Plane == routing.ControlPlane {
+			if strings.Contains(w.Body.String(), routing.MetadataPrefix) && !bytes.Contains(raw, []byte(routing.MetadataPrefix)) && !bytes.Contains(answer, []byte(routing.MetadataPrefix)) && routing.Classify(r.Method, r.URL.Path).Plane == routing.ControlPlane {
 				t.Errorf("%q is answered with the note of an owner: %s", raw, w.Body)
 			}
 		})

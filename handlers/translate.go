@@ -203,7 +203,7 @@ func (c *dataCall) checkClaim(e upstreamError, messages int64) cause.Failure {
 // startsStill tells a sandbox that does not run yet. Registry control cannot: ROCK's E2B
 // API shows it as running.
 func (c *dataCall) startsStill() cause.Cause {
-	switch s, err := c.g.statusOf(c.r.Context(), c.cluster, c.target.SandboxID); {
+	switch s, err := c.g.adminOf(c.cluster).statusOf(c.r.Context(), c.target.SandboxID); {
 	case err != nil || !s.pending:
 		return cause.OK
 	case s.failed:

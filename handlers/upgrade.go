@@ -50,6 +50,7 @@ func (c *dataCall) tunnel(resp *http.Response) {
 func (c *dataCall) switchOver(resp *http.Response) (net.Conn, io.Reader, error) {
 	h := c.w.Header()
 	c.answerHeaders(h, resp)
+	delete(h, "Content-Length") // of nothing that comes
 	c.answered = true
 	if stream := websocket.Stream(c.r); stream != nil {
 		delete(h, "Sec-Websocket-Accept") // it answers a key that is not the client's

@@ -262,10 +262,17 @@ func TestAClientThatLeavesEndsItsWebSocket(t *testing.T) {
 	left := make(chan error, 1)
 	g.socket(t, func(_ *http.Request, c *net.TCPConn, br *bufio.Reader) {
 		io.WriteString(c, switched)
+		io.CopyN(c, br, 2)
 		_, err := io.Copy(io.Discard, br)
 		left <- err
 	})
-	c, _, _ := g.open(t, upgrade, "")
+	c, br, _ := g.open(t, upgrade, "")
+	// An exchange shows that net/http does not read the connection any more: it
+	// would be told of the reset, and the tunnel of an end.
+	io.WriteString(c, "\x89\x00")
+	if _, err := io.ReadFull(br, make([]byte, 2)); err != nil {
+		t.Fatal(err)
+	}
 	asked := g.registry.lookups()
 	c.SetLinger(0)
 	c.Close()

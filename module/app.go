@@ -54,6 +54,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.warnOfSampleKeys()
+	a.adviseHosts()
 	a.shared = newShared(func() (*live, error) { return build(a) })
 	if _, err := a.shared.acquire(); err != nil {
 		return err

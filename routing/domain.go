@@ -21,12 +21,6 @@ func (d Domain) String() string { return d.Name + d.Port }
 // all of them numbers, as in an address.
 func ParseDomain(s string) (Domain, error) {
 	name, port, ported := strings.Cut(s, ":")
-	if ported {
-		if _, ok := ParsePort(port); !ok {
-			return Domain{}, fmt.Errorf("%q: the port must be 1 to 65535", s)
-		}
-		port = ":" + port
-	}
 	labels := strings.Split(name, ".")
 	letters := false
 	for _, label := range labels {
@@ -37,6 +31,13 @@ func ParseDomain(s string) (Domain, error) {
 	}
 	if len(labels) < 2 || !letters || len(name) > 189 { // 253 with a label of 63 before it
 		return Domain{}, fmt.Errorf("%q is not a name in lower case such as sandbox.example.com", s)
+	}
+	// After the name, so that of a URL its scheme is found fault with.
+	if ported {
+		if _, ok := ParsePort(port); !ok {
+			return Domain{}, fmt.Errorf("%q: the port must be 1 to 65535", s)
+		}
+		port = ":" + port
 	}
 	return Domain{Name: name, Port: port}, nil
 }

@@ -1,6 +1,9 @@
 package routing
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
 
 func TestParseDomain(t *testing.T) {
 	for in, want := range map[string]Domain{
@@ -21,5 +24,9 @@ func TestParseDomain(t *testing.T) {
 		if got, err := ParseDomain(in); err == nil {
 			t.Errorf("%q is accepted as %+v", in, got)
 		}
+	}
+	// Who writes a URL is told what a domain is, and not of a port that he gave rightly.
+	if _, err := ParseDomain("https://example.com:8443"); err == nil || !strings.Contains(err.Error(), "is not a name") {
+		t.Errorf("a URL: %v", err)
 	}
 }

@@ -69,7 +69,7 @@ func (c *Cluster) DoorTo(r *Route, port uint16) (Door, error) {
 	}
 	switch c.Unmapped {
 	case UnmappedDial:
-		return doorAt(r, port, 0)
+		return dialTo(r, port)
 	case UnmappedTunnel:
 		return tunnelTo(r, port)
 	default:
@@ -82,6 +82,18 @@ func (c *Cluster) DoorTo(r *Route, port uint16) (Door, error) {
 func (c *Cluster) LacksMapping(r *Route, port uint16) bool {
 	reachable := c.Mode == ModeDirect || len(c.AllowedHosts) > 0
 	return r.PortsUnknown && reachable && !c.ThroughProxy(port) && c.exposes(port)
+}
+
+// dialTo is the way to a port that the record does not map, at its own number. A
+// number that the record has given to another port is the door to that: to envd's
+// without its token, or to the rocklet.
+func dialTo(r *Route, port uint16) (Door, error) {
+	for inside, at := range r.Ports {
+		if at == port {
+			return Door{}, fmt.Errorf("%w: the record has %d behind that number", ErrPortNotExposed, inside)
+		}
+	}
+	return doorAt(r, port, 0)
 }
 
 // firstForwarded is the first port that the rocklet forwards to

@@ -56,6 +56,9 @@ func TestAPortThatIsNotMappedIsDialledOnlyWhenToldTo(t *testing.T) {
 		{"the shell", UnmappedTunnel, mapped, 22, Door{}},
 		{"dialled when told to", UnmappedDial, mapped, 9000, Door{Address: "10.0.0.5:9000"}},
 		{"and low ports then", UnmappedDial, mapped, 80, Door{Address: "10.0.0.5:80"}},
+		{"not at the number that is the rocklet's", UnmappedDial, mapped, 31001, Door{}},
+		{"nor at envd's", UnmappedDial, map[uint16]uint16{EnvdPort: 31003}, 31003, Door{}},
+		{"but at the same number", UnmappedDial, map[uint16]uint16{9000: 9000}, 9000, Door{Address: "10.0.0.5:9000"}},
 		{"refused when told to", UnmappedRefuse, mapped, 9000, Door{}},
 		{"mapped all the same", UnmappedRefuse, mapped, 8080, Door{Address: "10.0.0.5:31002"}},
 	} {

@@ -4,6 +4,7 @@ import (
 	"hash/fnv"
 	"net/netip"
 	"strconv"
+	"strings"
 )
 
 // State is where a sandbox is in its life, as far as routing cares.
@@ -86,6 +87,12 @@ type Route struct {
 // MetadataPrefix begins the metadata keys that are the gateway's own.
 const MetadataPrefix = "e2b-gateway/"
 
+// Reserves reports a metadata key that is the gateway's own, in letters of either
+// case.
+func Reserves(key string) bool {
+	return len(key) >= len(MetadataPrefix) && strings.EqualFold(key[:len(MetadataPrefix)], MetadataPrefix)
+}
+
 // MetadataOwner is the metadata key under which the gateway notes the owner of a
 // sandbox that it creates. ROCK keeps it with the sandbox, shows it in every
 // record and answer, and drops it with the sandbox, so there is no second record
@@ -99,7 +106,11 @@ const (
 	// MetadataSubject has the subject of [MetadataOwner] alone: by it ROCK can
 	// list all sandboxes of one owner.
 	MetadataSubject = "e2b-gateway/subject"
-	// MetadataTraffic is [TrafficPrivate], or is not there.
+	// MetadataTemplate has the template id of the create, which ROCK forgets once
+	// it has found the image. Without [MetadataOwner] it is not there.
+	MetadataTemplate = "e2b-gateway/template"
+	// MetadataTraffic makes Route.Private by being there, whatever it says. The
+	// gateway writes [TrafficPrivate].
 	MetadataTraffic = "e2b-gateway/traffic"
 	// MetadataOnTimeout is [OnTimeoutPause], or is not there.
 	MetadataOnTimeout = "e2b-gateway/on-timeout"
@@ -107,7 +118,7 @@ const (
 
 // Values of the notes.
 const (
-	// TrafficPrivate makes Route.Private.
+	// TrafficPrivate is for whoever reads ROCK's records.
 	TrafficPrivate = "private"
 	// OnTimeoutPause makes a sandbox that was stopped when its time ran out
 	// StatePaused and not StateExpired.
@@ -115,9 +126,8 @@ const (
 )
 
 // MetadataAddress is the metadata key under which ROCK shows the address of a
-// sandbox. Clients behind a gateway that
-// knows owners can neither set nor see it: registry control believes it, and
-// nobody outside has a use for it.
+// sandbox. Clients cannot set it where the gateway knows owners, for registry
+// control believes it, and see it only if the operator wants them to.
 const MetadataAddress = "e2b.agents.kruise.io/sandbox-ip"
 
 // Owner is whose sandbox it is. The zero Owner is nobody's known.

@@ -40,7 +40,7 @@ func deploy(ctx context.Context, o options, dir string) (_ *deployment, err erro
 			d.close()
 		}
 	}()
-	opt := rock.Options{TempDir: dir}
+	opt := rock.Options{TempDir: dir, Rocklet: true, HostNetwork: true}
 	switch o.profile {
 	case "rock":
 	case "envd":
@@ -71,6 +71,15 @@ func deploy(ctx context.Context, o options, dir string) (_ *deployment, err erro
 	}
 	d.admin, d.proxy = admin.Addr(), proxy.Addr()
 	return d, nil
+}
+
+// addresses are what a gateway in front of this ROCK is told.
+func (d *deployment) addresses() string {
+	s := "admin http://" + d.admin + ", proxy http://" + d.proxy
+	if d.redis != "" {
+		s += ", Redis " + d.redis
+	}
+	return s
 }
 
 func serveEnvd(s *rock.Sandbox) http.Handler {

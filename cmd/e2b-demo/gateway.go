@@ -21,6 +21,7 @@ import (
 // gateway is the running gateway.
 type gateway struct {
 	url    string
+	domain string // with the port, "" without one
 	caFile string // the demo's own authority, "" without TLS
 	bundle string // the same and the system's
 
@@ -36,6 +37,11 @@ func serve(o options, dir string, d *deployment) (*gateway, error) {
 		return nil, err
 	}
 	g := &gateway{url: "http://" + listen}
+	if o.domain != "" {
+		_, port, _ := net.SplitHostPort(listen)
+		g.domain = o.domain + ":" + port
+		o.tls = true // SDKs speak to hosts below a domain over HTTPS only
+	}
 	if o.tls {
 		g.url = "https://" + listen
 		g.caFile = filepath.Join(dir, "caddy", "pki", "authorities", "local", "root.crt")
@@ -46,7 +52,7 @@ func serve(o options, dir string, d *deployment) (*gateway, error) {
 	}
 
 	adapter := caddyconfig.GetAdapter("caddyfile")
-	config, _, err := adapter.Adapt([]byte(caddyfile(listen, o.tls, access, dir, d)), map[string]any{"filename": "Caddyfile"})
+	config, _, err := adapter.Adapt([]byte(g.caddyfile(listen, access, dir, d)), map[string]any{"filename": "Caddyfile"})
 	if err != nil {
 		return nil, err
 	}
@@ -132,16 +138,34 @@ func checkFree(address string) error {
 	return l.Close()
 }
 
+// hosts is what the cluster's configuration says of the ports of sandboxes. Only
+// a registry in Redis knows ROCK's agent in a sandbox; without one ports are
+// dialled at the sandbox's address, which is this machine.
+func hosts(domain string, d *deployment) string {
+	switch {
+	case domain == "":
+		return ""
+	case d.redis == "":
+		return "allow 127.0.0.1/32\n\t\t\tunmapped_ports dial"
+	default:
+		return "allow 127.0.0.1/32"
+	}
+}
+
 // caddyfile is the gateway's configuration. The site has no host name, so that
 // it answers whatever the client calls this machine.
-func caddyfile(listen string, withTLS bool, access, dir string, d *deployment) string {
+func (g *gateway) caddyfile(listen, access, dir string, d *deployment) string {
 	host, port, _ := net.SplitHostPort(listen)
+	domain := ""
+	if g.domain != "" {
+		domain = "domain " + g.domain
+	}
 	registry := "# No registry: the admin role is asked where a sandbox is."
 	if d.redis != "" {
 		registry = "registry redis {\n\t\t\taddress " + d.redis + "\n\t\t}"
 	}
 	site, tls := "http://:"+port, ""
-	if withTLS {
+	if g.caFile != "" {
 		site, tls = "https://:"+port, "tls internal {\n\t\ton_demand\n\t}"
 	}
 	return `{
@@ -162,10 +186,14 @@ func caddyfile(listen string, withTLS bool, access, dir string, d *deployment) s
 	}
 	e2b {
 		` + access + `
+		` + domain + `
 		` + registry + `
 		cluster demo {
 			admin http://` + d.admin + `
 			proxy http://` + d.proxy + `
+			resume restart
+			pause stop
+			` + hosts(g.domain, d) + `
 		}
 	}
 }
@@ -180,12 +208,12 @@ func caddyfile(listen string, withTLS bool, access, dir string, d *deployment) s
 
 // environment is what an SDK reads.
 func (g *gateway) environment() string {
-	lines := []string{
-		"export E2B_API_URL=" + g.url,
-		"export E2B_SANDBOX_URL=" + g.url,
-		"export E2B_API_KEY=" + g.apiKey,
-		"export E2B_TEMPLATE_ID=base",
+	lines := []string{"export E2B_API_URL=" + g.url, "export E2B_SANDBOX_URL=" + g.url}
+	if g.domain != "" {
+		// What another demo has exported here would be preferred.
+		lines = []string{"unset E2B_API_URL E2B_SANDBOX_URL", "export E2B_DOMAIN=" + g.domain}
 	}
+	lines = append(lines, "export E2B_API_KEY="+g.apiKey, "export E2B_TEMPLATE_ID=base")
 	if g.secondKey != "" {
 		lines = append(lines, "export E2B_SECOND_API_KEY="+g.secondKey)
 	}

@@ -11,9 +11,13 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
+	"net/netip"
 	"os"
 	"os/signal"
+	"slices"
 	"syscall"
+	"time"
 )
 
 // options are the command line.
@@ -21,6 +25,7 @@ type options struct {
 	listen  string
 	tls     bool
 	redis   bool
+	domain  string
 	profile string
 	envFile string
 
@@ -32,6 +37,7 @@ func main() {
 	var o options
 	flag.StringVar(&o.listen, "listen", "127.0.0.1:3002", "loopback `address` of the gateway; port 0 picks a free one")
 	flag.BoolVar(&o.tls, "tls", false, "serve HTTPS with a certificate authority of the demo's own")
+	flag.StringVar(&o.domain, "domain", "", "a host for every port of every sandbox below this `name`, such as sandbox.localhost; with -tls")
 	flag.BoolVar(&o.redis, "redis", false, "keep the sandbox registry in a real redis-server, which must be installed")
 	flag.StringVar(&o.profile, "profile", "rock", "what the sandboxes speak: `rock` (output when a command is over, as ROCK does it) or envd (everything E2B has)")
 	flag.StringVar(&o.envFile, "env-file", "", "also write the export lines to this `file`")
@@ -81,26 +87,23 @@ func run(ctx context.Context, o options, out io.Writer) (err error) {
 	if o.open {
 		who = "Everybody gets in: the key is there because SDKs want one."
 	}
-	fmt.Fprintf(out, "The gateway listens on %s, in front of a pretend ROCK (admin http://%s, proxy http://%s).\n%s\n\n%s\n%s\nCtrl-C ends it.\n", gateway.url, d.admin, d.proxy, who, env, programs)
+	if o.domain != "" {
+		who += resolved(ctx, o.domain)
+	}
+	fmt.Fprintf(out, "The gateway listens on %s, in front of a pretend ROCK (%s).\n%s\n\n%s\n%s\nCtrl-C ends it.\n", gateway.url, d.addresses(), who, env, programs(o))
 	<-ctx.Done()
 	fmt.Fprintln(out, "\nStopping.")
 	return nil
 }
 
-// programs are to be pasted after the export lines.
-const programs = `Python (pip install e2b==2.34.0):
-
-import os; from e2b import Sandbox
-sandbox = Sandbox.create(os.environ["E2B_TEMPLATE_ID"], metadata={"from": "demo"})
-print(sandbox.commands.run("echo hello from $(uname -s)").stdout)
-sandbox.files.write("hello.txt", "hello"); print(sandbox.files.read("hello.txt"))
-print("killed:", sandbox.kill())
-
-JavaScript (npm install e2b; save as demo.mjs):
-
-import { Sandbox } from 'e2b'
-const sandbox = await Sandbox.create(process.env.E2B_TEMPLATE_ID, { metadata: { from: 'demo' } })
-console.log((await sandbox.commands.run('echo hello from $(uname -s)')).stdout)
-await sandbox.files.write('hello.txt', 'hello'); console.log(await sandbox.files.read('hello.txt'))
-console.log('killed:', await sandbox.kill())
-`
+// resolved is what to say if the hosts of sandboxes do not lead to this machine.
+func resolved(ctx context.Context, domain string) string {
+	ctx, cancel := context.WithTimeout(ctx, 3*time.Second)
+	defer cancel()
+	addresses, err := net.DefaultResolver.LookupNetIP(ctx, "ip", "api."+domain)
+	if err == nil && slices.ContainsFunc(addresses, func(a netip.Addr) bool { return a.Unmap().IsLoopback() }) {
+		return ""
+	}
+	return "\nNames below " + domain + " do not lead to this machine, so SDKs find nothing: take -domain sandbox.localhost and install\n" +
+		"libnss-myhostname, or any name whose subdomains your DNS answers with 127.0.0.1."
+}

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -84,7 +85,9 @@ func start(t *testing.T, o options) *demo {
 		if !strings.Contains(d.out.String(), line) {
 			t.Errorf("%q is in the file and was not printed", line)
 		}
-		d.env = append(d.env, strings.TrimPrefix(strings.TrimSpace(line), "export "))
+		if variable, ok := strings.CutPrefix(strings.TrimSpace(line), "export "); ok {
+			d.env = append(d.env, variable)
+		}
 	}
 	return d
 }
@@ -107,22 +110,28 @@ func TestThePrintedProgramsRun(t *testing.T) {
 		t.Fatal(err)
 	}
 	cache := filepath.Join(root, ".cache")
-	const want = "hello from Linux\n\nhello\nkilled: "
+	const begin, look, end = "hello from Linux\n\nhello\n", "https://804[23]-.*\\.sandbox\\.localhost:\\d+/hello.txt hello\n", "killed: "
 	for name, o := range map[string]options{
 		"as it comes":    {profile: "rock"},
 		"with TLS":       {profile: "rock", tls: true},
 		"with Redis":     {profile: "rock", redis: true},
 		"with all of it": {profile: "envd", redis: true, tls: true, secondKey: true},
 		"open":           {profile: "rock", open: true},
+		"a domain":       {profile: "rock", domain: "sandbox.localhost"},
+		"and with Redis": {profile: "rock", domain: "sandbox.localhost", redis: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			o.listen = "127.0.0.1:0"
 			d := start(t, o)
+			want := begin + end
+			if o.domain != "" {
+				want = begin + look + end
+			}
 
 			python := exec.CommandContext(t.Context(), filepath.Join(cache, "py-e2b-2.34.0", "bin", "python"), "-c",
 				d.printed(t, "Python (pip install e2b==2.34.0):\n", "JavaScript ("))
 			python.Env = d.env
-			if out, err := python.CombinedOutput(); err != nil || string(out) != want+"True\n" {
+			if out, err := python.CombinedOutput(); err != nil || !regexp.MustCompile("^"+want+"True\n$").Match(out) {
 				t.Errorf("Python: %v\n%s", err, out)
 			}
 
@@ -138,7 +147,7 @@ func TestThePrintedProgramsRun(t *testing.T) {
 			}
 			node := exec.CommandContext(t.Context(), "node", program)
 			node.Env = d.env
-			if out, err := node.CombinedOutput(); err != nil || string(out) != want+"true\n" {
+			if out, err := node.CombinedOutput(); err != nil || !regexp.MustCompile("^"+want+"true\n$").Match(out) {
 				t.Errorf("JavaScript: %v\n%s", err, out)
 			}
 			if err := d.stop(); err != nil {
@@ -310,6 +319,19 @@ func TestTheKeysOfTheDemo(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// An SDK that cannot find a host says so in libc's words, which name no cure.
+func TestADomainThatLeadsElsewhereIsExplained(t *testing.T) {
+	for domain, want := range map[string]bool{"sandbox.localhost": false, "sandbox.invalid": true} {
+		d := start(t, options{listen: "127.0.0.1:0", profile: "rock", domain: domain})
+		if got := strings.Contains(d.out.String(), "do not lead to this machine"); got != want {
+			t.Errorf("%s: explained: %v, want %v", domain, got, want)
+		}
+		if err := d.stop(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

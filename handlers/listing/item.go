@@ -35,6 +35,8 @@ type Item struct {
 	Note string `json:"-"`
 	// Subject is the value of routing.MetadataSubject.
 	Subject string `json:"-"`
+	// Template is the value of routing.MetadataTemplate.
+	Template string `json:"-"`
 	// Address is where the sandbox is, or "".
 	Address string `json:"-"`
 }
@@ -142,19 +144,16 @@ func (i *Item) complete(start, end string) error {
 			i.Note = value
 		case name == routing.MetadataSubject:
 			i.Subject = value
+		case name == routing.MetadataTemplate:
+			i.Template = value
 		case name == routing.MetadataAddress:
 			i.Address = value
-		case !strings.HasPrefix(name, routing.MetadataPrefix):
+		case !routing.Reserves(name):
 			visible[name] = value
 		}
 	}
 	i.Metadata = visible
 	return nil
-}
-
-// Order puts the newest first, as E2B does, and sandboxes of one moment by id.
-func Order(a, b Item) int {
-	return cmp.Or(b.StartedAt.Compare(a.StartedAt), strings.Compare(a.SandboxID, b.SandboxID))
 }
 
 // Python's datetime.isoformat, with and without a zone.

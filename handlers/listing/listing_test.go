@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -38,7 +39,7 @@ func TestMetadataIsReadInEveryEncodingThatClientsUse(t *testing.T) {
 	for raw, want := range map[string]error{
 		"metadata=a": ErrMetadata, "metadata=%3Db": ErrMetadata, "metadata=a%3Db%26": ErrMetadata, "metadata=a%3Db%26a%3Db": ErrMetadata,
 		"metadata=a%3D%25FF": ErrMetadata, "metadata=a%3Db&metadata=a%3Db": ErrTwice, "metadata=%": ErrQuery, "a;b": ErrQuery,
-		"state=Running": ErrState, "state=running,dead": ErrState, "limit=-1": ErrLimit, "limit=1.5": ErrLimit, "limit=101": ErrLimit, "limit=+": ErrLimit,
+		"state=Running": ErrState, "state=running,dead": ErrState, "limit=-1": ErrLimit, "limit=1.5": ErrLimit, "limit=101": ErrLimit, "order=up": ErrOrder, "order=asc&order=asc": ErrTwice, "startedAfter=yesterday": ErrSince, "limit=+": ErrLimit,
 	} {
 		if _, err := ParseQuery(raw); !errors.Is(err, want) {
 			t.Errorf("%s: %v, want %v", raw, err, want)
@@ -46,20 +47,56 @@ func TestMetadataIsReadInEveryEncodingThatClientsUse(t *testing.T) {
 	}
 }
 
-// The gateway asks ROCK as the SDKs do, and reads what they send.
-func TestWhatIsEncodedIsReadAsItWas(t *testing.T) {
-	pairs := map[string]string{"a b": "c&d", "100%": "%41+%2B", "ż:": "東,京=", "k": "v", "e2b-gateway/subject": "alice@x.org"}
-	q, err := ParseQuery(EncodeMetadata(pairs))
-	if err != nil || !maps.Equal(q.Metadata, pairs) {
-		t.Errorf("%q, %v", q.Metadata, err)
+// Whether ROCK undoes the SDKs' third encoding or not, it must read the same.
+func TestWhatROCKIsAskedIsReadInOneWay(t *testing.T) {
+	pairs := map[string]string{"a b": "c&d", "ż:": "東,京=", "k": "v+w", "e2b-gateway/subject": "alice@x.org", "100%": "x", "y": "%41", "empty": ""}
+	sent, err := url.ParseQuery(RockFilter(pairs))
+	if err != nil {
+		t.Fatal(err)
 	}
-	if got := EncodeMetadata(map[string]string{"a b": "c&d", "k": "v"}); got != "metadata=a%252520b%3Dc%252526d%26k%3Dv" {
-		t.Errorf("not as the SDKs do: %s", got)
+	form, err := url.ParseQuery(sent.Get("metadata"))
+	if err != nil || len(form) != 4 {
+		t.Fatalf("%v, %v", form, err)
+	}
+	for key, values := range form {
+		again, err := url.PathUnescape(values[0])
+		if values[0] != pairs[key] || err != nil || again != values[0] {
+			t.Errorf("%q: %q, %v", key, values, err)
+		}
+	}
+}
+
+func TestAListIsWhatWasAskedFor(t *testing.T) {
+	at := func(minute int) time.Time { return time.Date(2026, 8, 21, 14, minute, 0, 0, time.UTC) }
+	items := []Item{
+		{SandboxID: "a", StartedAt: at(1), TemplateID: "img", Template: "base"}, {SandboxID: "b", StartedAt: at(2), TemplateID: "img"},
+		{SandboxID: "c", StartedAt: at(2), TemplateID: "base"},
+	}
+	for raw, want := range map[string]string{
+		"": "bca", "order=desc": "bca", "order=asc": "abc", "template=base": "ca", "template=img": "b",
+		"startedAfter=2026-08-21T14%3A02%3A00%2B00%3A00": "bc", "startedAfter=2026-08-21T16%3A02%3A01%2B02%3A00": "", "order=asc&startedAfter=2020-01-01T00:00:00Z": "abc",
+	} {
+		q, err := ParseQuery(raw)
+		if err != nil {
+			t.Fatalf("%s: %v", raw, err)
+		}
+		list := slices.DeleteFunc(slices.Clone(items), func(i Item) bool { return !q.Matches(&i) })
+		slices.SortFunc(list, q.Order)
+		got := ""
+		for i, item := range list {
+			got += item.SandboxID
+			if i > 0 && (!q.Behind(After(&list[i-1]), &item) || q.Behind(After(&item), &list[i-1])) {
+				t.Errorf("%s: %s is not behind the one before it", raw, item.SandboxID)
+			}
+		}
+		if got != want {
+			t.Errorf("%s: %s, want %s", raw, got, want)
+		}
 	}
 }
 
 func TestARecordOfROCKBecomesAnItem(t *testing.T) {
-	const record = `{"sandbox_id":"5b1f","state":"running","image":"python:3.11","metadata":{"job":"x","e2b-gateway/owner":"alice 00","e2b-gateway/subject":"alice"},` +
+	const record = `{"sandbox_id":"5b1f","state":"running","image":"python:3.11","metadata":{"job":"x","e2b-gateway/owner":"alice 00","e2b-gateway/subject":"alice","E2B-Gateway/later":"y"},` +
 		`"host_ip":"10.0.0.1","cpus":1.5,"memory":"8.00g","disk":"50G","start_time":"2026-08-21T14:12:44+08:00","create_time":"2026-08-21T14:12:10+08:00","auto_stop_time":"2026-08-21T14:42:44+08:00"}`
 	item, err := FromRecord([]byte(record))
 	if err != nil || item.Note != "alice 00" || item.Subject != "alice" || item.Address != "10.0.0.1" {
@@ -141,7 +178,7 @@ func TestTheNewestIsFirst(t *testing.T) {
 	}{
 		"older": {at(4, "a"), true}, "younger": {at(6, "z"), false}, "of the same moment, behind": {at(5, "n"), true}, "before": {at(5, "l"), false}, "itself": {at(5, "m"), false},
 	} {
-		if here.Before(tc.item) != tc.want || (Position{}).Before(tc.item) != true {
+		if q := (Query{}); q.Behind(here, tc.item) != tc.want || !q.Behind(Position{}, tc.item) {
 			t.Errorf("%s: %v", name, !tc.want)
 		}
 	}
@@ -160,10 +197,10 @@ func FuzzQuery(f *testing.F) {
 		if q.Limit < 1 || q.Limit > MaxLimit || !q.Running && !q.Paused {
 			t.Fatalf("%q: %+v", raw, q)
 		}
-		if again, err := ParseQuery(EncodeMetadata(q.Metadata)); err == nil {
-			for key, value := range q.Metadata {
-				if got := again.Metadata[key]; value != "" && got != value {
-					t.Fatalf("%q: %q became %q", raw, value, got)
+		if again, err := ParseQuery(RockFilter(q.Metadata)); err == nil {
+			for key, got := range again.Metadata {
+				if got != q.Metadata[key] {
+					t.Fatalf("%q: %q became %q", raw, q.Metadata[key], got)
 				}
 			}
 		}
@@ -193,7 +230,7 @@ func FuzzItem(f *testing.F) {
 					t.Fatalf("%q shows %q", raw, name)
 				}
 			}
-			if _, err := url.ParseQuery(EncodeMetadata(item.Metadata)); err != nil {
+			if _, err := url.ParseQuery(RockFilter(item.Metadata)); err != nil {
 				t.Fatal(err)
 			}
 		}

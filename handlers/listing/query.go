@@ -1,11 +1,13 @@
 package listing
 
 import (
+	"cmp"
 	"errors"
 	"net/url"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
@@ -15,6 +17,12 @@ type Query struct {
 	Metadata map[string]string
 	// States that were asked for. Both when none was named.
 	Running, Paused bool
+	// OldestFirst turns the order around: it is the newest first otherwise, as with E2B.
+	OldestFirst bool
+	// Since leaves out what was started before it. Zero: nothing.
+	Since time.Time
+	// Template is the template id of the sandboxes, "" for any.
+	Template string
 	// Limit is the longest page, in items: 1 to MaxLimit.
 	Limit int
 	// Token of the page, or "" for the first. It is not checked: Position does that.
@@ -27,9 +35,11 @@ const MaxLimit = 100
 // What can be wrong with the query of a list. The texts are for clients.
 var (
 	ErrQuery    = errors.New("the query of a list cannot be read")
-	ErrTwice    = errors.New("the query of a list must not name metadata, limit or nextToken twice")
+	ErrTwice    = errors.New("the query of a list must not name anything but state twice")
 	ErrMetadata = errors.New("metadata must be pairs of keys and values, each key once")
 	ErrState    = errors.New("state must be running, paused or both")
+	ErrOrder    = errors.New("order must be asc or desc")
+	ErrSince    = errors.New("startedAfter must be a time in ISO 8601")
 	ErrLimit    = errors.New("limit must be a whole number from 1 to 100")
 	ErrToken    = errors.New("nextToken is not of this list; begin again without it")
 )
@@ -41,12 +51,24 @@ func ParseQuery(raw string) (Query, error) {
 	if err != nil {
 		return Query{}, ErrQuery
 	}
-	for _, name := range []string{"metadata", "limit", "nextToken"} {
+	for _, name := range []string{"metadata", "order", "startedAfter", "template", "limit", "nextToken"} {
 		if len(values[name]) > 1 {
 			return Query{}, ErrTwice
 		}
 	}
-	q := Query{Limit: MaxLimit, Token: values.Get("nextToken")}
+	q := Query{Limit: MaxLimit, Token: values.Get("nextToken"), Template: values.Get("template")}
+	switch values.Get("order") {
+	case "", "desc":
+	case "asc":
+		q.OldestFirst = true
+	default:
+		return Query{}, ErrOrder
+	}
+	if since := values.Get("startedAfter"); since != "" {
+		if q.Since, err = moment(since); err != nil {
+			return Query{}, ErrSince
+		}
+	}
 	if q.Metadata, err = parseMetadata(values.Get("metadata")); err != nil {
 		return Query{}, err
 	}
@@ -124,23 +146,34 @@ func unquote(s string) string {
 	return b.String()
 }
 
-// EncodeMetadata is pairs as the SDKs encode them in the query of a list: three times over. Empty keys and values, which
-// ROCK refuses, are left out.
-func EncodeMetadata(metadata map[string]string) string {
+// RockFilter is pairs in the query of ROCK's E2B list. The SDKs encode keys and values three times over, and ROCKs differ
+// in whether they undo the third: here it is left out, and so are pairs that would be read in two ways for that, with a
+// percent sign in them. Empty keys and values, which ROCK refuses, are left out, too. So what ROCK finds may be more than
+// what was asked for.
+func RockFilter(metadata map[string]string) string {
 	form := url.Values{}
 	for key, value := range metadata {
-		if key != "" && value != "" {
-			form.Set(quote(key), quote(value))
+		if key != "" && value != "" && !strings.Contains(key+value, "%") {
+			form.Set(key, value)
 		}
 	}
 	return "metadata=" + url.QueryEscape(form.Encode())
 }
 
-// quote is the SDKs' percent-encoding.
-func quote(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
+// Order is that in which the list has the items: by their start, and those of one moment by id.
+func (q *Query) Order(a, b Item) int {
+	byStart := b.StartedAt.Compare(a.StartedAt)
+	if q.OldestFirst {
+		byStart = -byStart
+	}
+	return cmp.Or(byStart, strings.Compare(a.SandboxID, b.SandboxID))
+}
 
-// Matches reports an item that has all pairs asked for. What an item does not show matches nothing.
+// Matches reports an item that is all that was asked for. What an item does not show matches nothing.
 func (q *Query) Matches(i *Item) bool {
+	if i.StartedAt.Before(q.Since) || q.Template != "" && q.Template != cmp.Or(i.Template, i.TemplateID) {
+		return false
+	}
 	for key, value := range q.Metadata {
 		if got, ok := i.Metadata[key]; !ok || got != value {
 			return false

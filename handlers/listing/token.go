@@ -20,9 +20,9 @@ type Position struct {
 // After is the position behind an item.
 func After(i *Item) Position { return Position{i.StartedAt, i.SandboxID} }
 
-// Before reports a position that lies in front of the item. The zero Position lies in front of all.
-func (p Position) Before(i *Item) bool {
-	return p == Position{} || Order(Item{StartedAt: p.StartedAt, SandboxID: p.SandboxID}, *i) < 0
+// Behind reports an item that the list has behind the position. Behind the zero Position are all.
+func (q *Query) Behind(p Position, i *Item) bool {
+	return p == Position{} || q.Order(Item{StartedAt: p.StartedAt, SandboxID: p.SandboxID}, *i) < 0
 }
 
 // The token of a page is base64url without padding of: one byte version, 8 bytes of what the list is, 8 bytes of the
@@ -61,6 +61,6 @@ func (q *Query) Position(scope ...string) (Position, error) {
 // digest tells lists apart. Pages of one list may differ in their limit.
 func (q *Query) digest(scope []string) []byte {
 	h := sha256.New()
-	fmt.Fprintf(h, "%q %q %t %t", scope, q.pairs(), q.Running, q.Paused)
+	fmt.Fprintf(h, "%q %q %t %t %t %d %q", scope, q.pairs(), q.Running, q.Paused, q.OldestFirst, q.Since.UnixNano(), q.Template)
 	return h.Sum(nil)[:digestSize]
 }

@@ -1,10 +1,6 @@
 package websocket
 
 import (
-	"bytes"
-	"crypto/rand"
-	"crypto/sha1"
-	"encoding/base64"
 	"io"
 	"net/http"
 )
@@ -23,6 +19,9 @@ func Extended(r *http.Request) bool {
 	return r.Method == http.MethodConnect && r.ProtoMajor == 2 && len(named) == 1 && named[0] == name
 }
 
+// Misnamed reports a request that names a protocol and does not open a WebSocket by it.
+func Misnamed(r *http.Request) bool { return r.Header[protocol] != nil && !Extended(r) }
+
 // stream is the body of a request that was made by [AsUpgrade].
 type stream struct {
 	io.ReadCloser
@@ -32,9 +31,7 @@ type stream struct {
 // AsUpgrade is an extended request as HTTP/1.1 has it: GET with the headers of a switch,
 // [Requested] and without a body. [Stream] has what the client sends.
 func AsUpgrade(r *http.Request) *http.Request {
-	nonce := make([]byte, 16) // RFC 6455 section 4.1
-	_, _ = rand.Read(nonce)   // never fails
-	key := base64.StdEncoding.EncodeToString(nonce)
+	key := NewKey()
 	upgrade := r.WithContext(r.Context())
 	upgrade.Method = http.MethodGet
 	upgrade.ContentLength = 0
@@ -59,9 +56,5 @@ func Stream(r *http.Request) io.Reader {
 // [AsUpgrade] nobody else would notice: over HTTP/2 the client is not shown.
 func Accepted(r *http.Request, resp *http.Response) bool {
 	s, ok := r.Body.(*stream)
-	if !ok {
-		return true
-	}
-	sum := sha1.Sum([]byte(s.key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11")) // RFC 6455 section 4.2.2
-	return bytes.Equal([]byte(resp.Header.Get("Sec-Websocket-Accept")), []byte(base64.StdEncoding.EncodeToString(sum[:])))
+	return !ok || resp.Header.Get("Sec-Websocket-Accept") == AcceptOf(s.key)
 }

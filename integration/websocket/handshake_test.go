@@ -139,3 +139,51 @@ func TestConnectOpensNothingButAWebSocketOfASandbox(t *testing.T) {
 		}
 	}
 }
+
+// Servers say so of the switch, although they must not (RFC 9110 section 8.6), and
+// clients of HTTP/1.1 do not mind. Over HTTP/2 it would be the length of all that comes.
+func TestASwitchHasNoLength(t *testing.T) {
+	overBoth(t, func(t *testing.T, transport harness.Transport) {
+		for _, length := range []string{"Content-Length: 0\r\n", "Content-Length: 3\r\n"} {
+			g := open(t, transport, "", func(c *net.TCPConn, br *bufio.Reader, head string) {
+				io.WriteString(c, agree(t, head, length))
+				io.Copy(c, br)
+			})
+			s := dial(t, g, "8080", "/socket", "")
+			if s.status() != 101 || s.header().Get("Content-Length") != "" {
+				t.Fatalf("%d %v", s.status(), s.header())
+			}
+			f := frame(0x82, true, "a word")
+			s.send(t, f)
+			if got := read(t, s, len(f)); got != string(f) {
+				t.Errorf("%q", got)
+			}
+			s.leave()
+		}
+	})
+}
+
+// A stream that names a protocol and does not connect is no WebSocket, and no request
+// that HTTP/1.1 could carry (RFC 8441 section 4).
+func TestAProtocolIsForConnectOnly(t *testing.T) {
+	asked := make(chan string, 1)
+	g := open(t, harness.TLS2, "", func(_ *net.TCPConn, _ *bufio.Reader, head string) { asked <- head })
+	for _, method := range []string{"GET", "POST"} {
+		c := g.DialH2()
+		id := c.Open(":method", method, ":protocol", "websocket", ":scheme", "https", ":authority", "a.example", ":path", "/x",
+			"e2b-sandbox-id", "a", "e2b-sandbox-port", "8080")
+		c.Send(id, "", true)
+		c.Until("an answer", func() bool {
+			st := c.Stream(id)
+			return st.Status != "" || st.Reset != nil || c.Closed() != nil
+		})
+		if st := c.Stream(id); st.Status != "400" && st.Reset == nil {
+			t.Errorf("%s: %s %s", method, st.Status, st.Body)
+		}
+		select {
+		case head := <-asked:
+			t.Errorf("%s: the sandbox got %q", method, head)
+		default:
+		}
+	}
+}

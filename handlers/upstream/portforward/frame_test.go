@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"testing/iotest"
+
+	"github.com/caddy-e2b/gateway/handlers/websocket"
 )
 
 // RFC 6455 section 5.3, byte by byte.
@@ -78,7 +80,7 @@ func (s *server) Write(p []byte) (int, error) {
 const switching = "HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: %s\r\n"
 
 func TestTheHandshakeNamesThePortAndReadsNothingBehindIt(t *testing.T) {
-	s := &server{answer: func(key string) string { return fmt.Sprintf(switching, accept(key)) + "\r\n\x82\x01x" }}
+	s := &server{answer: func(key string) string { return fmt.Sprintf(switching, websocket.AcceptOf(key)) + "\r\n\x82\x01x" }}
 	if err := Open(s, "10.0.0.5:31001", 8000); err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +101,7 @@ func TestAnAnswerThatOpensNoWebSocketIsAnError(t *testing.T) {
 		"a head without end":   strings.Repeat("x", maxAnswer+1),
 		"what was not offered": "HTTP/1.1 101 x\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Accept: KEY\r\nSec-WebSocket-Extensions: permessage-deflate\r\n\r\n",
 	} {
-		s := &server{answer: func(key string) string { return strings.Replace(answer, "KEY", accept(key), 1) }}
+		s := &server{answer: func(key string) string { return strings.Replace(answer, "KEY", websocket.AcceptOf(key), 1) }}
 		if err := Open(s, "a:1", 8000); !errors.Is(err, ErrHandshake) {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -115,7 +117,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add("HTTP/1.1 404 Not Found\r\n\r\n")
 	f.Add(fmt.Sprintf(switching, "KEY") + "\r\n")
 	f.Fuzz(func(t *testing.T, answer string) {
-		s := &server{answer: func(key string) string { return strings.Replace(answer, "KEY", accept(key), 1) }}
+		s := &server{answer: func(key string) string { return strings.Replace(answer, "KEY", websocket.AcceptOf(key), 1) }}
 		if err := Open(s, "a:1", 8000); err == nil && !strings.Contains(answer, "KEY") {
 			t.Fatalf("%q opens a WebSocket", answer)
 		}

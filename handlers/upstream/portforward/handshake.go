@@ -3,9 +3,6 @@ package portforward
 import (
 	"bufio"
 	"bytes"
-	"crypto/rand"
-	"crypto/sha1"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"io"
@@ -26,9 +23,7 @@ const maxAnswer = 8 << 10
 // c is a fresh connection, about a port inside its sandbox. It reads single
 // bytes, and none behind the handshake.
 func Open(c io.ReadWriter, address string, port uint16) error {
-	nonce := make([]byte, 16)
-	rand.Read(nonce) // never fails
-	key := base64.StdEncoding.EncodeToString(nonce)
+	key := websocket.NewKey()
 	_, err := io.WriteString(c, "GET /portforward?port="+strconv.Itoa(int(port))+" HTTP/1.1\r\nHost: "+address+
 		"\r\nUpgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: "+key+"\r\n\r\n")
 	if err != nil {
@@ -44,7 +39,7 @@ func Open(c io.ReadWriter, address string, port uint16) error {
 		return fmt.Errorf("%w: the answer is no HTTP", ErrHandshake)
 	case !websocket.Switched(resp):
 		return fmt.Errorf("%w: the answer is %d", ErrHandshake, resp.StatusCode)
-	case resp.Header.Get("Sec-WebSocket-Accept") != accept(key), resp.Header.Get("Sec-WebSocket-Extensions") != "",
+	case resp.Header.Get("Sec-WebSocket-Accept") != websocket.AcceptOf(key), resp.Header.Get("Sec-WebSocket-Extensions") != "",
 		resp.Header.Get("Sec-WebSocket-Protocol") != "":
 		return fmt.Errorf("%w: it answers another handshake", ErrHandshake)
 	}
@@ -64,10 +59,4 @@ func readHead(r io.Reader) ([]byte, error) {
 		}
 	}
 	return head, nil
-}
-
-// accept is the answer to a key (RFC 6455 section 4.2.2).
-func accept(key string) string {
-	sum := sha1.Sum([]byte(key + "258EAFA5-E914-47DA-95CA-C5AB0DC85B11"))
-	return base64.StdEncoding.EncodeToString(sum[:])
 }
