@@ -21,6 +21,10 @@ func (c *dataCall) answer(resp *http.Response) {
 			c.fail(cause.Failure{Cause: cause.UpstreamInvalid}) // no answer to what was asked
 			return
 		}
+		if c.endsInTrailers(resp) {
+			c.answerGRPC(resp)
+			return
+		}
 	} else {
 		if f, ok := c.translate(resp); ok {
 			c.fail(f)

@@ -1,0 +1,97 @@
+package handlers
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/envelope"
+	"github.com/caddy-e2b/gateway/handlers/protocol"
+)
+
+// gRPC is the one protocol of apps that has a place for a failure behind an answer that
+// has begun, and outside of what the app has said: the trailers. A stream that loses its
+// sandbox is told so there. Its messages are nobody's business, and what the app ends by
+// itself, well or not, ends just so.
+
+// endsInTrailers reports an app's answer of gRPC whose end is still to come.
+func (c *dataCall) endsInTrailers(resp *http.Response) bool {
+	p, _ := protocol.Framing(resp.Header.Get("Content-Type"))
+	return p == protocol.GRPC && c.speaksH2C() && resp.StatusCode == http.StatusOK && resp.ContentLength < 0 && !hasGRPCStatus(resp.Header)
+}
+
+// answerGRPC relays such an answer.
+func (c *dataCall) answerGRPC(resp *http.Response) {
+	c.proto = protocol.GRPC
+	c.register()
+	c.writeHead(resp)
+	// net/http's HTTP/2 does not look at the context while it waits for the client's body.
+	defer context.AfterFunc(c.ctx, func() { _ = resp.Body.Close() })()
+	sent := &messages{Writer: c.w}
+	readErr, writeErr := envelope.CopyPlain(sent, c.control.Flush, resp.Body)
+	switch {
+	case writeErr != nil:
+		c.clientGone(writeErr)
+	case readErr == nil:
+		copyTrailers(c.w.Header(), trailersOf(resp))
+	case !sent.whole() || c.r.Context().Err() != nil || endedBy(c.ctx) == cause.OK && resetByApp(readErr):
+		c.cut(readErr)
+	default:
+		c.out.Err = readErr
+		c.out.End = c.causeOfEnd(readErr)
+		c.endStream(protocol.GRPC, cause.Failure{Cause: c.out.End, SandboxID: c.target.SandboxID})
+	}
+}
+
+// streamReset is what errors.As finds in net/http's error for one stream of HTTP/2, which
+// has no name outside: whatever has these fields (net/http, h2_error.go).
+type streamReset struct {
+	StreamID uint32
+	Code     uint32
+	Cause    error
+}
+
+func (e streamReset) Error() string { return fmt.Sprintf("the stream was reset with code %d", e.Code) }
+
+// resetByApp reports a stream that the app itself has ended so: it lives, and means it.
+func resetByApp(err error) bool {
+	var reset streamReset
+	return errors.As(err, &reset)
+}
+
+// messages passes on what is written to it and knows where the messages of gRPC end: each
+// is a byte of flags, a length of four, big-endian, and that many bytes (gRPC over HTTP/2,
+// "Length-Prefixed-Message").
+type messages struct {
+	io.Writer
+	prefix [5]byte
+	have   int    // bytes of the prefix
+	left   uint32 // bytes of the message behind it
+}
+
+// Write implements io.Writer.
+func (m *messages) Write(p []byte) (int, error) {
+	n, err := m.Writer.Write(p)
+	for rest := p[:n]; len(rest) > 0; {
+		if m.left > 0 {
+			step := min(uint64(m.left), uint64(len(rest)))
+			m.left -= uint32(step)
+			rest = rest[step:]
+			continue
+		}
+		got := copy(m.prefix[m.have:], rest)
+		m.have += got
+		rest = rest[got:]
+		if m.have == len(m.prefix) {
+			m.have, m.left = 0, binary.BigEndian.Uint32(m.prefix[1:])
+		}
+	}
+	return n, err
+}
+
+// whole reports that nothing but whole messages was written.
+func (m *messages) whole() bool { return m.have == 0 && m.left == 0 }
