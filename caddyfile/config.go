@@ -69,8 +69,9 @@ type Config struct {
 	// start. A negative value means not at all. Default: 2m.
 	ReadyTimeout caddy.Duration `json:"ready_timeout,omitempty"`
 
-	// ReadyWaiting is how many calls wait at a time for sandboxes to start; more
-	// are told at once that the sandbox is starting. Default: 10000.
+	// ReadyWaiting is how many calls wait at a time for sandboxes to start, a
+	// quarter of them, or 256 if that is more, for one sandbox at most;
+	// more are told at once that the sandbox is starting. Default: 10000.
 	ReadyWaiting int `json:"ready_waiting,omitempty"`
 
 	// Activity is how often, at most, the timeout of a sandbox that is in use is

@@ -98,6 +98,9 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 			out.Cluster, out.Err = cluster.Name, err
 			continue // another cluster may know the sandbox, or make it
 		case err != nil:
+			if resp != nil {
+				resp.Body.Close()
+			}
 			out.Cluster, out.Upstream, out.Err = cluster.Name, address, err
 			return refuse(w, r, out, controlFailure(r.Context(), ctx, err))
 		case resp != nil:

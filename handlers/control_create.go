@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
@@ -37,6 +38,8 @@ func (g *Gateway) prepareCreate(ctx context.Context, who *caller, body []byte) (
 		return creation{}, nil, cause.Failure{Cause: cause.BadRequest, Message: err.Error()}, err
 	case g.shadows(made.id):
 		return creation{}, nil, idShadows, nil
+	case g.hosts != nil && strings.ToLower(made.id) != made.id:
+		return creation{}, nil, idInCapitals, nil
 	case who == nil:
 		return made, born, cause.Failure{}, nil
 	}
@@ -58,6 +61,10 @@ func (g *Gateway) prepareCreate(ctx context.Context, who *caller, body []byte) (
 // idShadows is what somebody is told who chooses an id at whose hosts the sandbox of
 // another id is found.
 var idShadows = cause.Failure{Cause: cause.BadRequest, Message: "metadata: an id in " + chosenID + " must not end in -rock, which old SDKs append to ids"}
+
+// idInCapitals is what somebody is told who chooses an id that no host name can have.
+// Somebody else's id, in lower case, would get its visitors.
+var idInCapitals = cause.Failure{Cause: cause.BadRequest, Message: "metadata: an id in " + chosenID + " must be in lower case, as host names are"}
 
 // shadows reports an id that an SDK from before 2.0 makes of another one: a sandbox
 // with it would get the visitors of that, and its own would go there once it is gone.

@@ -38,7 +38,8 @@ type Options struct {
 	// ReadyTimeout is how long a call of the data plane waits for its sandbox to
 	// start. Negative: not at all. Default: 2m.
 	ReadyTimeout time.Duration
-	// ReadyWaiting is how many calls wait at a time for sandboxes to start.
+	// ReadyWaiting is how many calls wait at a time for sandboxes to start, a
+	// quarter of them, or 256 if that is more, for one sandbox at most.
 	// Default: 10000.
 	ReadyWaiting int
 	// Activity is how often, at most, the timeout of a sandbox in use is pushed

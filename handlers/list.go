@@ -39,7 +39,7 @@ type lists struct {
 func newLists(clusters []*routing.Cluster) *lists {
 	l := &lists{walks: make(chan struct{}, walksAtOnce), censuses: map[string]*census{}}
 	for _, c := range clusters {
-		l.censuses[c.Name] = &census{turn: make(chan struct{}, 1)}
+		l.censuses[c.Name] = &census{}
 	}
 	return l
 }

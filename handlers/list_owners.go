@@ -157,9 +157,18 @@ func (o *owners) ask(ctx context.Context, of oneLife) (*routing.Owner, error) {
 // census are the running sandboxes of a cluster that do not carry their owner's name. To find them takes a look through
 // all that there is, so it is made for all callers together, and from time to time.
 type census struct {
-	turn  chan struct{} // held by who looks
-	taken time.Time
+	mu       sync.Mutex
+	taken    time.Time
+	items    []listing.Item
+	underWay *counting
+}
+
+// counting is a census that is being taken. It goes on when those who wait for it have left: the next would have to begin
+// anew.
+type counting struct {
+	done  chan struct{} // closed when the rest is set
 	items []listing.Item
+	err   error
 }
 
 // unnoted are the caller's sandboxes that do not carry his name. ROCK's own list failing is no reason to show none of the
@@ -184,15 +193,31 @@ func (l *list) unnoted(ctx context.Context, cluster *routing.Cluster) ([]listing
 // count takes the census if the last one is too old.
 func (l *list) count(ctx context.Context, cluster *routing.Cluster) ([]listing.Item, error) {
 	c := l.g.lists.censuses[cluster.Name]
+	c.mu.Lock()
+	if !c.taken.IsZero() && time.Since(c.taken) < censusAge {
+		defer c.mu.Unlock()
+		return c.items, nil
+	}
+	k := c.underWay
+	if k == nil {
+		k = &counting{done: make(chan struct{})}
+		c.underWay = k
+		l.g.tasks.Go(func() { l.take(cluster, c, k) })
+	}
+	c.mu.Unlock()
 	select {
-	case c.turn <- struct{}{}:
-		defer func() { <-c.turn }()
+	case <-k.done:
+		return k.items, k.err
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	}
-	if !c.taken.IsZero() && time.Since(c.taken) < censusAge {
-		return c.items, nil
-	}
+}
+
+// take takes the census. It owes nothing to the call that has asked for it first but what it leaves out.
+func (l *list) take(cluster *routing.Cluster, c *census, k *counting) {
+	defer close(k.done)
+	ctx, cancel := context.WithTimeout(l.g.ctx, l.g.opt.ControlTimeout)
+	defer cancel()
 	begun := time.Now()
 	var found []listing.Item
 	err := l.walk(ctx, cluster, func(items []listing.Item) error {
@@ -203,16 +228,19 @@ func (l *list) count(ctx context.Context, cluster *routing.Cluster) ([]listing.I
 		}
 		return nil
 	})
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.underWay = nil
 	switch {
 	case err == nil:
 		c.items = found
 	case !rockFailed(err):
-		return nil, err
+		k.err = err
+		return
 	default:
 		l.skip(cluster, "", err)
 	}
-	c.taken = begun
-	return c.items, nil
+	c.taken, k.items = begun, c.items
 }
 
 // stillRunning leaves out what has ended since the census, and what no page has room for.

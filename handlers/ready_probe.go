@@ -25,6 +25,11 @@ const (
 	recordPause = time.Second
 )
 
+// fewWaiting is how many calls wait for one sandbox at least before it is too many of
+// them. More than a quarter of all places are not for one: whoever has a sandbox that
+// never starts, or visits it, would keep everybody else from waiting.
+const fewWaiting = 256
+
 // readiness is who waits for sandboxes that start.
 type readiness struct {
 	g *Gateway
@@ -66,6 +71,9 @@ func (r *readiness) join(route *routing.Route) (*probe, cause.Cause) {
 		return nil, cause.Internal
 	}
 	p := r.probes[route.SandboxID]
+	if most := r.g.opt.ReadyWaiting; p != nil && p.waiting >= max(most/4, min(most, fewWaiting)) {
+		return nil, cause.SandboxStarting
+	}
 	if p == nil {
 		p = &probe{
 			ready: r, sandboxID: route.SandboxID, cluster: cluster,

@@ -258,6 +258,31 @@ func TestNoMoreWaitThanMay(t *testing.T) {
 	})
 }
 
+func TestOneSandboxDoesNotTakeThePlacesOfAll(t *testing.T) {
+	for most, one := range map[int]int{2: 2, 300: 256, 1600: 400} {
+		synctest.Test(t, func(t *testing.T) {
+			n := newNursery(t, func(o *Options) { o.ReadyWaiting = most })
+			route := func(id string) *routing.Route { return &routing.Route{SandboxID: id, Cluster: n.cluster.Name} }
+			var joined []*probe
+			for range one {
+				p, _ := n.gateway.ready.join(route("a"))
+				joined = append(joined, p)
+			}
+			if p, why := n.gateway.ready.join(route("a")); p != nil || why != cause.SandboxStarting {
+				t.Errorf("of %d places one sandbox takes more than %d", most, one)
+			}
+			if p, _ := n.gateway.ready.join(route("b")); (p != nil) != (one < most) {
+				t.Errorf("of %d places another sandbox gets %v", most, p != nil)
+			} else if p != nil {
+				joined = append(joined, p)
+			}
+			for _, p := range joined {
+				n.gateway.ready.leave(p)
+			}
+		})
+	}
+}
+
 func TestAProbeEndsWithTheLastOfThoseWhoWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)
