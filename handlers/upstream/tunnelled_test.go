@@ -360,8 +360,9 @@ func TestAWriteThatFailsInAFrameIsTheLast(t *testing.T) {
 	k := newRocklet(t, func(net.Conn, *bufio.Reader) { <-hold })
 	defer close(hold)
 	c := mustInside(t, k)
-	c.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
-	n, err := c.Write(make([]byte, 64<<20))
+	more := make([]byte, 64<<20) // than any socket takes
+	c.SetWriteDeadline(time.Now().Add(time.Second))
+	n, err := c.Write(more)
 	if err == nil || n == 0 {
 		t.Fatalf("%d, %v", n, err)
 	}
