@@ -142,19 +142,19 @@ func (w *dirWatcher) handle(descriptor int32, mask uint32, name string) bool {
 	if mask&(unix.IN_DELETE|unix.IN_MOVED_FROM) != 0 {
 		delete(w.announced, at)
 	}
+	// Watched before it is told of, so that whoever is told of it is told of what he does in it. Files may have been made in it
+	// before that: list them. A directory that is gone already is no error.
+	var found []string
+	if w.recursive && mask&unix.IN_ISDIR != 0 && mask&(unix.IN_CREATE|unix.IN_MOVED_TO) != 0 {
+		_ = w.add(at, watchedInside)
+		_ = w.addBelow(at, &found)
+	}
 	if mask&unix.IN_CREATE == 0 || !w.announced[at] {
 		if !w.send(change{at, kindOf(mask)}) {
 			return false
 		}
 	}
 	delete(w.announced, at)
-	if !w.recursive || mask&unix.IN_ISDIR == 0 || mask&(unix.IN_CREATE|unix.IN_MOVED_TO) == 0 {
-		return true
-	}
-	// Files may have been made in it before we could watch it: list them. A directory that is gone already is no error.
-	var found []string
-	_ = w.add(at, watchedInside)
-	_ = w.addBelow(at, &found)
 	if mask&unix.IN_MOVED_TO != 0 {
 		return true
 	}
