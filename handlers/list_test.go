@@ -1,7 +1,9 @@
 package handlers
 
 import (
+	"context"
 	"fmt"
+	"net/http/httptest"
 	"net/url"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/auth"
+	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -311,6 +314,34 @@ func TestWhoHasANameDoesNotMakeROCKListEverything(t *testing.T) {
 		}
 		if n := walks(); n != 1 {
 			t.Errorf("%d", n)
+		}
+	})
+}
+
+// Otherwise callers less patient than a census is long would each begin one, and none would be taken.
+func TestACensusGoesOnWhenItsFirstCallerHasLeft(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, d := settled(t)
+		looks := 0
+		d.set(func() {
+			d.order = func([]string, int) {
+				looks++
+				d.mu.Unlock() // others are served meanwhile
+				defer d.mu.Lock()
+				time.Sleep(time.Minute)
+			}
+		})
+		for range 3 {
+			ctx, leave := context.WithTimeout(t.Context(), 10*time.Second)
+			r := httptest.NewRequestWithContext(ctx, "GET", "/v2/sandboxes", nil)
+			r.Header.Set("X-Api-Key", alice)
+			if out := c.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger); out.End != cause.ClientGone {
+				t.Errorf("%v (%v)", out.End, out.Err)
+			}
+			leave()
+		}
+		if ids, _ := c.list(alice, "/v2/sandboxes"); ids != "newest past older oldest" || looks != 1 {
+			t.Errorf("%q after %d looks", ids, looks)
 		}
 	})
 }
