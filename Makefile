@@ -20,10 +20,6 @@ STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 # The whole of `make test` has 15 minutes on two cores; a package that hangs must leave time to print its stacks.
 TEST_TIMEOUT := 12m
 
-# Packages at a time. Many of them wait, for commands that sleep and sandboxes that start, so that one for each processor
-# leaves the processors idle.
-TEST_PACKAGES := 3
-
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
 .PHONY: help demo demo-redis test bench headline deps lint format-check vet staticcheck fmt
@@ -43,7 +39,7 @@ demo-redis: deps
 # Installing waits for the network and linting for the compiler: side by side they cost little more than one of them.
 test:
 	$(MAKE) --no-print-directory -j2 --output-sync=target deps lint
-	go test -race -p $(TEST_PACKAGES) -timeout $(TEST_TIMEOUT) $(or $(ARGS),./...)
+	go test -race -timeout $(TEST_TIMEOUT) $(or $(ARGS),./...)
 
 bench:
 	go test -run '^$$' -bench . -benchtime 31x $(or $(ARGS),./integration/bench)
