@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -44,7 +43,7 @@ func deploy(ctx context.Context, o options, dir string) (_ *deployment, err erro
 	switch o.profile {
 	case "rock":
 	case "envd":
-		opt.Envd = serveEnvd
+		opt.Envd = envd.In
 	default:
 		return nil, fmt.Errorf("-profile %s: rock or envd", o.profile)
 	}
@@ -80,19 +79,6 @@ func (d *deployment) addresses() string {
 		s += ", Redis " + d.redis
 	}
 	return s
-}
-
-func serveEnvd(s *rock.Sandbox) http.Handler {
-	box, err := s.Box()
-	if err == nil {
-		var h *envd.Handler
-		if h, err = envd.New(envd.Options{Box: box}); err == nil {
-			return h
-		}
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		http.Error(w, err.Error(), http.StatusInternalServerError)
-	})
 }
 
 // startRedis starts a redis-server of the demo's own, and waits until it

@@ -316,14 +316,7 @@ func socketFrame(id string) []byte { return append([]byte{0x81, byte(len(id))}, 
 
 // serveEnvd is the full envd, and a WebSocket wherever one is asked for.
 func serveEnvd(s *rock.Sandbox) http.Handler {
-	box, err := s.Box()
-	if err != nil {
-		return http.NotFoundHandler()
-	}
-	plain, err := envd.New(envd.Options{Box: box})
-	if err != nil {
-		return http.NotFoundHandler()
-	}
+	plain := envd.In(s)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Upgrade") == "" {
 			plain.ServeHTTP(w, r)

@@ -50,7 +50,7 @@ func open(t *testing.T, over harness.Transport, data dataPlane) *scene {
 	t.Cleanup(func() { records.Close() })
 	options := rock.Options{TempDir: t.TempDir(), Rocklet: true, Records: rock.RedisStrings{Client: records}}
 	if data == fullEnvd {
-		options.Envd = serveEnvd
+		options.Envd = envd.In
 	}
 	cluster, err := rock.New(options)
 	if err != nil {
@@ -102,18 +102,6 @@ const (
 	rockItself dataPlane = "ROCK"
 	fullEnvd   dataPlane = "envd"
 )
-
-func serveEnvd(s *rock.Sandbox) http.Handler {
-	box, err := s.Box()
-	if err != nil {
-		return http.NotFoundHandler()
-	}
-	h, err := envd.New(envd.Options{Box: box})
-	if err != nil {
-		return http.NotFoundHandler()
-	}
-	return h
-}
 
 // visit is what an SDK tells of a sandbox that it has made.
 type visit struct {

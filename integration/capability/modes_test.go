@@ -81,7 +81,7 @@ func open(t *testing.T, m mode) *deployment {
 	t.Cleanup(func() { records.Close() })
 	options := rock.Options{TempDir: t.TempDir(), Rocklet: true, Published: []int{mapped}, Records: rock.RedisStrings{Client: records}}
 	if m == withEnvd {
-		options.Envd = serveEnvd
+		options.Envd = envd.In
 	}
 	cluster, err := rock.New(options)
 	if err != nil {
@@ -163,16 +163,4 @@ func ingress(t *testing.T, roles map[rock.Role]string) (base string) {
 	server := httptest.NewServer(mux)
 	t.Cleanup(server.Close)
 	return server.URL
-}
-
-func serveEnvd(s *rock.Sandbox) http.Handler {
-	box, err := s.Box()
-	if err != nil {
-		return http.NotFoundHandler()
-	}
-	h, err := envd.New(envd.Options{Box: box})
-	if err != nil {
-		return http.NotFoundHandler()
-	}
-	return h
 }

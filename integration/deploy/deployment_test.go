@@ -2,7 +2,6 @@ package deploy
 
 import (
 	"fmt"
-	"net/http"
 	"testing"
 
 	"github.com/caddy-e2b/gateway/integration/envd"
@@ -18,7 +17,7 @@ type deployment struct {
 
 func newDeployment(t *testing.T) *deployment {
 	t.Helper()
-	cluster, err := rock.New(rock.Options{TempDir: t.TempDir(), Envd: serveEnvd})
+	cluster, err := rock.New(rock.Options{TempDir: t.TempDir(), Envd: envd.In[*rock.Sandbox]})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -36,18 +35,6 @@ func newDeployment(t *testing.T) *deployment {
 		*address = server.URL()
 	}
 	return d
-}
-
-func serveEnvd(s *rock.Sandbox) http.Handler {
-	box, err := s.Box()
-	if err != nil {
-		return http.NotFoundHandler()
-	}
-	h, err := envd.New(envd.Options{Box: box})
-	if err != nil {
-		return http.NotFoundHandler()
-	}
-	return h
 }
 
 // wrapper is the global option with the listener wrapper.

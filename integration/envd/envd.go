@@ -119,3 +119,16 @@ func (h *Handler) Close() error {
 	})
 	return err
 }
+
+// In serves the sandbox of a deployment that has no envd of its own. One whose container has ended cuts every request, as a
+// machine that is gone.
+func In[S interface{ Box() (*run.Box, error) }](sandbox S) http.Handler {
+	box, err := sandbox.Box()
+	if err == nil {
+		var h *Handler
+		if h, err = New(Options{Box: box}); err == nil {
+			return h
+		}
+	}
+	return http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+}

@@ -81,7 +81,7 @@ func TestACommandOfTenMinutesSurvivesATimeoutOfTwoInRealTime(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := open(t, rock.Options{Envd: serveEnvd}, "")
+	s := open(t, rock.Options{Envd: envd.In[*rock.Sandbox]}, "")
 	cmd := exec.CommandContext(t.Context(), filepath.Join(root, ".cache", "py-e2b-2.34.0", "bin", "python"), "lasting.py")
 	cmd.Env = []string{
 		"PATH=" + os.Getenv("PATH"), "HOME=" + os.Getenv("HOME"), "LANG=C.UTF-8", "PYTHONDONTWRITEBYTECODE=1",
@@ -104,16 +104,4 @@ func TestACommandOfTenMinutesSurvivesATimeoutOfTwoInRealTime(t *testing.T) {
 		t.Errorf("%s %v", out, err)
 	}
 	t.Logf("%s", out)
-}
-
-func serveEnvd(s *rock.Sandbox) http.Handler {
-	box, err := s.Box()
-	if err != nil {
-		return http.NotFoundHandler()
-	}
-	h, err := envd.New(envd.Options{Box: box})
-	if err != nil {
-		return http.NotFoundHandler()
-	}
-	return h
 }

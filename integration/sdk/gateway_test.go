@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"encoding/json"
 	"fmt"
-	"net/http"
 	"strings"
 	"testing"
 
@@ -27,7 +26,7 @@ func startDeployment(t testing.TB, over transport, as profile) Deployment {
 	t.Helper()
 	options := rock.Options{TempDir: t.TempDir()}
 	if as == onEnvd {
-		options.Envd = serveEnvd
+		options.Envd = envd.In
 	}
 	cluster, err := rock.New(options)
 	if err != nil {
@@ -78,18 +77,6 @@ func startDeployment(t testing.TB, over transport, as profile) Deployment {
 		told.Domain = harness.Domain + gateway.URL[strings.LastIndex(gateway.URL, ":"):]
 	}
 	return Deployment{told, func() map[string]int { return countProtocols(gateway.Logs()) }}
-}
-
-func serveEnvd(s *rock.Sandbox) http.Handler {
-	box, err := s.Box()
-	if err != nil {
-		return http.NotFoundHandler()
-	}
-	h, err := envd.New(envd.Options{Box: box})
-	if err != nil {
-		return http.NotFoundHandler()
-	}
-	return h
 }
 
 // countProtocols reads the gateway's access log.
