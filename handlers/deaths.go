@@ -17,7 +17,7 @@ type Deaths struct {
 	underWay map[string]int // calls that may end a sandbox, by its id
 
 	births   births
-	restarts restarts
+	restarts flights // by sandbox
 	ends     ends
 	// settling are the creates under way for which a cluster is being found, by
 	// chosen id.

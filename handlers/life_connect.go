@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/http"
 	"regexp"
-	"sync"
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
@@ -236,52 +235,5 @@ func (c *lifeCall) notRestarted(err error) lifeAnswer {
 			Message: "The sandbox cannot be resumed in the state that it is in; nothing was done"}, err)
 	default:
 		return failed(unknownOutcome(cause.UpstreamInvalid), err)
-	}
-}
-
-// restarts are the restarts under way, one a sandbox.
-type restarts struct {
-	mu       sync.Mutex
-	underWay map[string]*restart
-}
-
-type restart struct {
-	done chan struct{}
-	err  error // to be read once done is closed
-}
-
-// pending reports a restart under way.
-func (r *restarts) pending(id string) bool {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.underWay[id] != nil
-}
-
-// join waits for the restart of a sandbox, which it begins as one of tasks if none is
-// under way. begun reports that it did. An error of ctx leaves the restart to go on.
-func (r *restarts) join(ctx context.Context, tasks *sync.WaitGroup, id string, do func() error) (begun bool, err error) {
-	r.mu.Lock()
-	at := r.underWay[id]
-	if at == nil {
-		begun = true
-		at = &restart{done: make(chan struct{})}
-		if r.underWay == nil {
-			r.underWay = map[string]*restart{}
-		}
-		r.underWay[id] = at
-		tasks.Go(func() {
-			at.err = do()
-			r.mu.Lock()
-			delete(r.underWay, id)
-			r.mu.Unlock()
-			close(at.done)
-		})
-	}
-	r.mu.Unlock()
-	select {
-	case <-at.done:
-		return begun, at.err
-	case <-ctx.Done():
-		return begun, ctx.Err()
 	}
 }

@@ -32,6 +32,7 @@ const (
 type lists struct {
 	walks      chan struct{}      // a place for each that may look through everything at a time
 	censuses   map[string]*census // by cluster
+	counting   flights            // a census each, by cluster
 	origins    origins
 	complaints complaints
 }

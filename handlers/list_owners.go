@@ -157,18 +157,16 @@ func (o *owners) ask(ctx context.Context, of oneLife) (*routing.Owner, error) {
 // census are the running sandboxes of a cluster that do not carry their owner's name. To find them takes a look through
 // all that there is, so it is made for all callers together, and from time to time.
 type census struct {
-	mu       sync.Mutex
-	taken    time.Time
-	items    []listing.Item
-	underWay *counting
+	mu    sync.Mutex
+	taken time.Time
+	items []listing.Item
 }
 
-// counting is a census that is being taken. It goes on when those who wait for it have left: the next would have to begin
-// anew.
-type counting struct {
-	done  chan struct{} // closed when the rest is set
-	items []listing.Item
-	err   error
+// last is the last census, if it is not too old.
+func (c *census) last() ([]listing.Item, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.items, !c.taken.IsZero() && time.Since(c.taken) < censusAge
 }
 
 // unnoted are the caller's sandboxes that do not carry his name. ROCK's own list failing is no reason to show none of the
@@ -193,29 +191,22 @@ func (l *list) unnoted(ctx context.Context, cluster *routing.Cluster) ([]listing
 // count takes the census if the last one is too old.
 func (l *list) count(ctx context.Context, cluster *routing.Cluster) ([]listing.Item, error) {
 	c := l.g.lists.censuses[cluster.Name]
-	c.mu.Lock()
-	if !c.taken.IsZero() && time.Since(c.taken) < censusAge {
-		defer c.mu.Unlock()
-		return c.items, nil
+	items, good := c.last()
+	if good {
+		return items, nil
 	}
-	k := c.underWay
-	if k == nil {
-		k = &counting{done: make(chan struct{})}
-		c.underWay = k
-		l.g.tasks.Go(func() { l.take(cluster, c, k) })
+	if _, err := l.g.lists.counting.join(ctx, &l.g.tasks, cluster.Name, func() error { return l.take(cluster, c) }); err != nil {
+		return nil, err
 	}
-	c.mu.Unlock()
-	select {
-	case <-k.done:
-		return k.items, k.err
-	case <-ctx.Done():
-		return nil, ctx.Err()
-	}
+	items, _ = c.last() // however long it took
+	return items, nil
 }
 
 // take takes the census. It owes nothing to the call that has asked for it first but what it leaves out.
-func (l *list) take(cluster *routing.Cluster, c *census, k *counting) {
-	defer close(k.done)
+func (l *list) take(cluster *routing.Cluster, c *census) error {
+	if _, good := c.last(); good {
+		return nil // taken since it was found too old
+	}
 	ctx, cancel := context.WithTimeout(l.g.ctx, l.g.opt.ControlTimeout)
 	defer cancel()
 	begun := time.Now()
@@ -230,17 +221,16 @@ func (l *list) take(cluster *routing.Cluster, c *census, k *counting) {
 	})
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.underWay = nil
 	switch {
 	case err == nil:
 		c.items = found
 	case !rockFailed(err):
-		k.err = err
-		return
+		return err
 	default:
 		l.skip(cluster, "", err)
 	}
-	c.taken, k.items = begun, c.items
+	c.taken = begun
+	return nil
 }
 
 // stillRunning leaves out what has ended since the census, and what no page has room for.

@@ -10,7 +10,7 @@ import (
 func TestARestartGoesOnWithoutWhoeverAskedForItAndNotWithoutItsGateway(t *testing.T) {
 	left, cancel := context.WithCancel(t.Context())
 	cancel()
-	var r restarts
+	var r flights
 	var tasks sync.WaitGroup
 	started := make(chan struct{})
 	begun, err := r.join(left, &tasks, "a", func() error { <-started; return nil })
