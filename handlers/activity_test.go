@@ -56,6 +56,12 @@ func (l *lease) extensions(id string) int {
 	return l.extended[id]
 }
 
+func (l *lease) wasLate() bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.late
+}
+
 // alive reports whether the sandbox has not ended yet.
 func (l *lease) alive(id string) bool {
 	l.mu.Lock()
@@ -161,8 +167,8 @@ func TestACommandOfTenMinutesSurvivesATimeoutOfTwo(t *testing.T) {
 		if out := b.call(t, "a", "POST", start, strings.NewReader(frame(0, "{}")), "Content-Type", stream); out.End != cause.OK {
 			t.Errorf("%v (%v)", out.End, out.Err)
 		}
-		if took := time.Since(begun); took != 10*time.Minute || b.late || !b.alive("a") {
-			t.Errorf("it took %v; extended too late: %v; alive: %v", took, b.late, b.alive("a"))
+		if took := time.Since(begun); took != 10*time.Minute || b.wasLate() || !b.alive("a") {
+			t.Errorf("it took %v; extended too late: %v; alive: %v", took, b.wasLate(), b.alive("a"))
 		}
 		// Once for each keepalive message, but for the one that is the end.
 		if n := b.extensions("a"); n < 10 || n > 12 {
