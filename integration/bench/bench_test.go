@@ -24,6 +24,7 @@ type load struct {
 
 var loads = []load{
 	{"unary", unaryH1},
+	{"h2", unaryH2},
 }
 
 func TestMain(m *testing.M) {

@@ -174,9 +174,6 @@ func freeAddress(tb testing.TB) string {
 	return l.Addr().String()
 }
 
-// floorPath is where the gateway's listener answers by `respond`.
-const floorPath = "/respond"
-
 // gatewayConfig has everything on that an operator would have on.
 func (s *scene) gatewayConfig(k kind) string {
 	log := ""

@@ -92,7 +92,7 @@ func (s *scene) startNginx(k kind, transport harness.Transport) *contestant {
 	if transport != harness.Cleartext {
 		cert, key := harness.Certificate(s)
 		listen = address + " ssl http2"
-		tls = fmt.Sprintf("ssl_certificate %s;\nssl_certificate_key %s;\nhttp2_max_requests 1000000000;", cert, key)
+		tls = fmt.Sprintf("ssl_certificate %s;\nssl_certificate_key %s;", cert, key)
 	}
 	file := filepath.Join(dir, "nginx.conf")
 	config := fmt.Sprintf(nginxConfig, dir, modules, peer, listen, tls, access, "off")

@@ -1,128 +1,113 @@
 package bench
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"net"
 	"sync"
 	"sync/atomic"
 	"time"
 
-	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
-// connections is how many clients there are at a time.
-const connections = 16
-
-// unaryH1: what a fleet does most.
+// unaryH1 is what a fleet does most.
 func unaryH1(s *scene, r *report) {
 	all := s.start(harness.Cleartext, gateway, gatewayLogged, respond, stock, stockBare, library, libraryRedis, nginx, nginxRedis, haproxy)
-	clients := map[*contestant][]*client{}
+	sum := s.unary(all, harness.Cleartext)
+	r.add(sum.table("Small unary call, HTTP/1.1", fmt.Sprintf("`POST` with %d bytes of JSON, as the SDK sends it; %d bytes of JSON come back. %d connections, "+
+		"kept. Two of the contestants ask Redis for each request; redis-server's own time comes on top of theirs, and is counted in one column.",
+		len(callBody), len(answer), connections)))
+	r.promise(promise{text: "small unary call, HTTP/1.1: requests per CPU-second over stock Caddy's", value: sum.perSecond.ratio(gateway, stock), least: 2, write: times})
+	r.promise(promise{text: "the same over those of a Go proxy with one Redis `GET` per request", value: sum.perSecond.ratio(gateway, libraryRedis), least: 2, write: times})
+	r.promise(promise{text: "the same: CPU over that of `respond`", value: sum.perSecond.ratio(respond, gateway), most: 1.4, write: times})
+}
+
+// unaryH2 is the same over TLS and HTTP/2.
+func unaryH2(s *scene, r *report) {
+	all := s.start(harness.TLS2, gateway, respond, stock, library, nginx, haproxy)
+	sum := s.unary(all, harness.TLS2)
+	r.add(sum.table("Small unary call, HTTP/2 over TLS", fmt.Sprintf("The same call. %d connections with %d requests at a time each.", connectionsH2, connections/connectionsH2)))
+	r.promise(promise{text: "small unary call, HTTP/2 over TLS: requests per CPU-second over stock Caddy's", value: sum.perSecond.ratio(gateway, stock), least: 1.4, write: times})
+}
+
+// unarySum is what unary calls cost each contestant.
+type unarySum struct {
+	contestants []*contestant
+	// perSecond are calls per second of the contestant's processor time;
+	// withRedis counts redis-server's, too.
+	perSecond, withRedis samples
+	busy                 samples
+}
+
+func (s *scene) unary(all []*contestant, transport harness.Transport) unarySum {
+	s.Helper()
+	sum := unarySum{all, samples{}, samples{}, samples{}}
+	callers := map[*contestant][]caller{}
 	for _, c := range all {
-		clients[c] = s.dialAll(c)
-		s.callAll(c, clients[c], *turn) // warms it up
+		callers[c] = s.dialAll(c, transport)
+		s.callAll(c, callers[c], *turn) // warms it up
 	}
-	perSecond, withRedis, busy := samples{}, samples{}, samples{}
 	takeTurns(all, *rounds, func(c *contestant) {
 		var calls int
-		d := s.during(c, func() { calls = s.callAll(c, clients[c], *turn) })
-		perSecond.add(c.kind, float64(calls)/d.cpu.Seconds())
-		withRedis.add(c.kind, float64(calls)/(d.cpu+d.redis).Seconds())
-		busy.add(c.kind, d.busy())
+		d := s.during(c, func() { calls = s.callAll(c, callers[c], *turn) })
+		sum.perSecond.add(c.kind, float64(calls)/d.cpu.Seconds())
+		sum.withRedis.add(c.kind, float64(calls)/(d.cpu+d.redis).Seconds())
+		sum.busy.add(c.kind, d.busy())
 	})
-	t := table{
-		title: "Small unary call, HTTP/1.1",
-		text: fmt.Sprintf("`POST` with %d bytes of JSON, as the SDK sends it; %d bytes of JSON come back. %d connections, kept. Two of the contestants ask Redis "+
-			"for each request; redis-server's own time comes on top of theirs, and stands in the column beside.", len(callBody), len(answer), connections),
-		head: []string{"", "requests per CPU-second", "CPU per request", "the gateway's requests, as a ratio", "redis-server counted", "busy"},
-	}
-	for _, c := range all {
+	return sum
+}
+
+func (sum unarySum) table(title, text string) table {
+	t := table{title: title, text: text,
+		head: []string{"", "requests per CPU-second", "CPU per request", "the gateway's requests over them", "redis-server counted", "busy"}}
+	for _, c := range sum.contestants {
 		k := c.kind
-		t.rows = append(t.rows, []string{string(k), kilo(perSecond.of(k)), micros(1 / perSecond.of(k)), times(perSecond.ratio(gateway, k)),
-			kilo(withRedis.of(k)), share(busy.of(k))})
+		redis := "–"
+		if k.asksRedis() {
+			redis = kilo(sum.withRedis.of(k))
+		}
+		t.rows = append(t.rows, []string{string(k), kilo(sum.perSecond.of(k)), micros(1 / sum.perSecond.of(k)),
+			times(sum.perSecond.ratio(gateway, k)), redis, share(sum.busy.of(k))})
 	}
-	r.add(t)
-	r.promise(promise{text: "small unary call, HTTP/1.1: requests per CPU-second over stock Caddy's", value: perSecond.ratio(gateway, stock), least: 2, write: times})
-	r.promise(promise{text: "the same over those of a Go proxy with one Redis `GET` per request", value: perSecond.ratio(gateway, libraryRedis), least: 2, write: times})
-	r.promise(promise{text: "the same: CPU over that of `respond`", value: perSecond.ratio(respond, gateway), most: 1.4, write: times})
+	return t
 }
 
-// callBody is the message of a unary call.
-const callBody = `{"path":"/home/user/a.txt"}`
-
-// callTo is a unary call as Python's SDK sends it.
-func callTo(c *contestant, sandboxID string) []byte {
-	path := "/filesystem.Filesystem/Stat"
-	if c.kind == respond {
-		path = floorPath
-	}
-	return fmt.Appendf(nil, "POST %s HTTP/1.1\r\nHost: %s\r\nAccept: */*\r\nAccept-Encoding: gzip, deflate\r\nConnection: keep-alive\r\n"+
-		"User-Agent: connect-python/0.6.0 (CPython/3.11)\r\nConnect-Protocol-Version: 1\r\nContent-Type: application/json\r\n"+
-		"Authorization: Basic dXNlcjo=\r\nX-Access-Token: %s\r\nE2b-Sandbox-Id: %s\r\nE2b-Sandbox-Port: 49983\r\nContent-Length: %d\r\n\r\n%s",
-		path, c.address, tokens.Mint(auth.AccessToken, sandboxID, subject), sandboxID, len(callBody), callBody)
+// caller is a connection that calls over and over.
+type caller interface {
+	// callUntil calls until it is told that the time is over, and returns how
+	// many calls were answered, as they should.
+	callUntil(over *atomic.Bool) (calls int, err error)
 }
 
-// client is a connection that calls, one call after the other.
-type client struct {
-	net.Conn
-	in      reader
-	request []byte
-}
-
-func (s *scene) dialAll(c *contestant) []*client {
+// dialAll opens the connections for a load.
+func (s *scene) dialAll(c *contestant, transport harness.Transport) []caller {
 	s.Helper()
-	all := make([]*client, connections)
+	n, dial := connections, dialH1
+	if transport == harness.TLS2 {
+		n, dial = connectionsH2, dialH2
+	}
+	all := make([]caller, n)
 	for i := range all {
-		conn, err := net.Dial("tcp", c.address)
-		if err != nil {
+		var err error
+		var done func()
+		if all[i], done, err = dial(c, sandbox); err != nil {
 			s.Fatal(err)
 		}
-		s.Cleanup(func() { conn.Close() })
-		all[i] = &client{conn, reader{conn: conn, buf: make([]byte, 4<<10)}, callTo(c, sandbox)}
+		s.Cleanup(done)
 	}
 	return all
 }
 
-var statusOK = []byte("HTTP/1.1 200 ")
-
-// call sends the request and checks the answer.
-func (c *client) call() error {
-	if _, err := c.Write(c.request); err != nil {
-		return err
-	}
-	head, err := c.in.head()
-	if err != nil {
-		return err
-	}
-	if !bytes.HasPrefix(head, statusOK) {
-		return fmt.Errorf("%s", head)
-	}
-	body, err := c.in.body(len(answer))
-	if err != nil {
-		return err
-	}
-	if !bytes.Equal(body, answer) || c.in.begin != c.in.end {
-		return errors.New("another answer than the upstream's")
-	}
-	return nil
-}
-
-// callAll lets all clients call for a time and returns how many calls that made.
-func (s *scene) callAll(c *contestant, clients []*client, length time.Duration) int {
+// callAll lets all connections call for a time and returns how many calls that
+// made.
+func (s *scene) callAll(c *contestant, callers []caller, length time.Duration) int {
 	s.Helper()
 	var over atomic.Bool
 	time.AfterFunc(length, func() { over.Store(true) })
-	counts, errs := make([]int, len(clients)), make([]error, len(clients))
+	counts, errs := make([]int, len(callers)), make([]error, len(callers))
 	var running sync.WaitGroup
-	for i, client := range clients {
-		running.Go(func() {
-			for !over.Load() && errs[i] == nil {
-				errs[i] = client.call()
-				counts[i]++
-			}
-		})
+	for i, caller := range callers {
+		running.Go(func() { counts[i], errs[i] = caller.callUntil(&over) })
 	}
 	running.Wait()
 	if err := errors.Join(errs...); err != nil {
