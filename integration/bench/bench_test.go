@@ -25,6 +25,7 @@ type load struct {
 var loads = []load{
 	{"unary", unaryH1},
 	{"h2", unaryH2},
+	{"streams", streams},
 }
 
 func TestMain(m *testing.M) {
