@@ -26,6 +26,8 @@ var loads = []load{
 	{"unary", unaryH1},
 	{"h2", unaryH2},
 	{"streams", streams},
+	{"files", files},
+	{"idle", idle},
 }
 
 func TestMain(m *testing.M) {
