@@ -28,6 +28,8 @@ var loads = []load{
 	{"streams", streams},
 	{"files", files},
 	{"idle", idle},
+	{"churn", churn},
+	{"cold", cold},
 }
 
 func TestMain(m *testing.M) {

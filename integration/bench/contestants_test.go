@@ -132,14 +132,17 @@ func (s *scene) run(k kind, address, program string, args ...string) *contestant
 	s.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-exited
+		if s.Failed() {
+			s.Logf("%s wrote:\n%s", k, head(s, output))
+		}
 		output.Close()
 	})
-	awaitListener(s, address, exited, output)
+	awaitListener(s, address, exited)
 	return &contestant{kind: k, address: address, pid: cmd.Process.Pid}
 }
 
 // awaitListener polls: a foreign process has no other way to tell.
-func awaitListener(tb testing.TB, address string, exited <-chan struct{}, output *os.File) {
+func awaitListener(tb testing.TB, address string, exited <-chan struct{}) {
 	tb.Helper()
 	limit := time.After(15 * time.Second)
 	for poll := time.NewTicker(10 * time.Millisecond); ; {
@@ -154,13 +157,19 @@ func awaitListener(tb testing.TB, address string, exited <-chan struct{}, output
 		case <-exited:
 		case <-limit:
 		}
-		text := make([]byte, 4<<10)
-		n, err := output.ReadAt(text, 0)
-		if err != nil && err != io.EOF {
-			tb.Error(err)
-		}
-		tb.Fatalf("nothing listens on %s\n%s", address, text[:n])
+		tb.Fatalf("nothing listens on %s", address)
 	}
+}
+
+// head is the beginning of a file.
+func head(tb testing.TB, file *os.File) []byte {
+	tb.Helper()
+	text := make([]byte, 4<<10)
+	n, err := file.ReadAt(text, 0)
+	if err != nil && err != io.EOF {
+		tb.Error(err)
+	}
+	return text[:n]
 }
 
 // freeAddress is a loopback address that nobody listens on at the moment.
