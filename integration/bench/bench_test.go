@@ -30,6 +30,9 @@ var loads = []load{
 	{"idle", idle},
 	{"churn", churn},
 	{"cold", cold},
+	{"steady", steady},
+	{"paced", paced},
+	{"allocations", allocations},
 }
 
 func TestMain(m *testing.M) {

@@ -38,6 +38,7 @@ const (
 	nginx         kind = "nginx"
 	nginxRedis    kind = "nginx + Lua, Redis `GET` per request"
 	haproxy       kind = "HAProxy"
+	none          kind = "no proxy"
 )
 
 // asksRedis reports those that ask Redis for each request.
@@ -83,6 +84,8 @@ func (s *scene) start(transport harness.Transport, kinds ...kind) []*contestant 
 				c = s.startNginx(k, transport)
 			case haproxy:
 				c = s.startHAProxy(transport)
+			case none:
+				c.address, c.pid = s.upstream.Addr().String(), os.Getpid()
 			}
 			all = append(all, c)
 		}
