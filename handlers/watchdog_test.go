@@ -10,7 +10,6 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -22,14 +21,11 @@ import (
 // watching is a watchdog at the start of a call. err is why it gave up.
 func watching(t *testing.T, d *watchdog) (err func() error) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	d.giveUp = cancel
+	d.call, d.lasting = cancelFunc(cancel), true
 	if d.ResponseWriter == nil {
 		d.ResponseWriter = httptest.NewRecorder()
 	}
-	d.control = http.NewResponseController(d.ResponseWriter)
-	if d.waiting == nil {
-		d.waiting = func() bool { return true }
-	}
+	d.control = *http.NewResponseController(d.ResponseWriter)
 	d.watch()
 	t.Cleanup(d.stop)
 	return func() error { return context.Cause(ctx) }
@@ -92,14 +88,14 @@ func TestTheOperatorsBoundHoldsFromTheStart(t *testing.T) {
 // Silence is counted only while the sandbox could speak and be heard.
 func TestTheSandboxMaySilentlyListenAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var sent atomic.Bool
-		d := &watchdog{idle: time.Minute, waiting: sent.Load}
+		sent := &streamedBody{}
+		d := &watchdog{idle: time.Minute, body: sent}
 		err := watching(t, d)
 		time.Sleep(time.Hour)
 		if err() != nil {
 			t.Fatalf("given up while the client was sending: %v", err())
 		}
-		sent.Store(true)
+		sent.whole.Store(true)
 		d.begin()
 		time.Sleep(time.Hour)
 		d.done()
