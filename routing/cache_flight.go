@@ -49,7 +49,7 @@ func (c *Cache) join(sandboxID string, asker Asker, accept acceptance) (*flight,
 	now := c.now()
 	epoch := c.epoch.Load()
 	if accept == acceptRunning {
-		if e := c.load(sandboxID); e != nil && e.epoch == epoch && now < e.expires {
+		if e := c.entries.load(sandboxID); e != nil && e.epoch == epoch && now < e.expires {
 			c.count.coalesced.Add(1)
 			return nil, e, nil
 		}
@@ -191,8 +191,7 @@ func (c *Cache) finish(f *flight, route *Route, err error) {
 	}
 	f.over = true
 	now := c.now()
-	if e := c.load(f.sandboxID); route != nil && e != nil && e.forgotten != "" &&
-		e.forgotten == route.Lifecycle && now < e.expires {
+	if e := c.entries.load(f.sandboxID); route != nil && e != nil && e.deleted(route) && now < e.expires {
 		route, err = nil, ErrGone // the record of a sandbox that we know is deleted
 		f.outdated = true
 	}
@@ -201,13 +200,13 @@ func (c *Cache) finish(f *flight, route *Route, err error) {
 	switch {
 	case !known:
 		c.count.failed(err, now)
-		if e := c.load(f.sandboxID); e != nil {
+		if e := c.entries.load(f.sandboxID); e != nil {
 			e.failed.Store(max(now, 1))
 		}
 	case f.outdated || f.epoch != c.epoch.Load():
 		c.count.fenced.Add(1)
 	default:
-		c.store(f.sandboxID, route, "", f.epoch, f.askedAt)
+		c.store(&entry{sandboxID: f.sandboxID, route: route, epoch: f.epoch, asked: f.askedAt})
 		for _, old := range earlier {
 			old.outdated = true
 		}
