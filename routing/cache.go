@@ -63,7 +63,7 @@ type CacheOptions struct {
 	QueueTimeout time.Duration
 	// MaxEntries bounds the memory. When it is reached the oldest answer of
 	// the Negative kind leaves, and if there is none the oldest route.
-	// Default: 200,000.
+	// Default: 1,000,000, which takes 360 MB when there are as many routes.
 	MaxEntries int
 	// MaxLookups is how many lookups run at a time. More wait their turn,
 	// at most QueueTimeout, and then fail with [ErrUnavailable]. Lookups for
@@ -89,7 +89,7 @@ func (o CacheOptions) withDefaults() CacheOptions {
 		o.QueueTimeout = 5 * time.Second
 	}
 	if o.MaxEntries <= 0 {
-		o.MaxEntries = 200_000
+		o.MaxEntries = 1_000_000
 	}
 	if o.MaxLookups <= 0 {
 		o.MaxLookups = 64
@@ -226,7 +226,7 @@ func (c *Cache) Lookup(ctx context.Context, sandboxID string) (*Route, Source, e
 // LookupFor is Lookup for an asker of whom something is known, or nothing.
 func (c *Cache) LookupFor(ctx context.Context, asker Asker, sandboxID string) (*Route, Source, error) {
 	e := c.entries.load(sandboxID)
-	if e != nil && e.epoch == c.epoch.Load() && c.now() < e.expires {
+	if c.current(e, c.now()) {
 		c.count.hit()
 		return e.answer()
 	}
@@ -245,8 +245,11 @@ func (c *Cache) miss(ctx context.Context, asker Asker, sandboxID string) (*Route
 	}
 	f, e, err := c.join(sandboxID, asker, acceptRunning)
 	switch {
-	case e != nil:
+	case e != nil && (!e.running() || c.current(e, c.now())):
 		return e.answer()
+	case e != nil:
+		c.count.served(c.now() - e.asked)
+		return e.route, SourceStale, nil
 	case err == nil:
 		return c.await(ctx, f)
 	}

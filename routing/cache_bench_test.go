@@ -125,3 +125,31 @@ func processor(b *testing.B) time.Duration {
 	}
 	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 }
+
+// What a push costs the gateways that do not know the sandbox, which are most of them,
+// and the one that does.
+func BenchmarkInvalidate(b *testing.B) {
+	const sandboxes = 100_000
+	ids := make([]string, sandboxes)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%016x%016x", uint64(i)*0x9E3779B97F4A7C15, i)
+	}
+	for _, known := range []bool{true, false} {
+		b.Run(fmt.Sprint("known=", known), func(b *testing.B) {
+			c := NewCache(newTable(), CacheOptions{})
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if i%sandboxes == 0 && known {
+					b.StopTimer()
+					for _, id := range ids {
+						c.mu.Lock()
+						c.store(&entry{sandboxID: id, route: running(id, "1"), asked: c.now()})
+						c.mu.Unlock()
+					}
+					b.StartTimer()
+				}
+				c.Invalidate(ids[i%sandboxes])
+			}
+		})
+	}
+}

@@ -45,6 +45,11 @@ func (e *entry) failedSince(t int64) bool {
 	return failed != 0 && failed >= t
 }
 
+// current reports whether e, which may be nil, may be served without asking.
+func (c *Cache) current(e *entry, now int64) bool {
+	return e != nil && e.epoch == c.epoch.Load() && now < e.expires
+}
+
 // worthUntil is when e is of no use any more.
 func (c *Cache) worthUntil(e *entry) int64 {
 	if e.running() {
