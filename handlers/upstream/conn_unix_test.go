@@ -173,34 +173,36 @@ func TestTheErrorsOfAConnectionAreThoseOfTheNetwork(t *testing.T) {
 	}
 }
 
-// What is ready must be known through http.Transport, or batches get small.
+// What is ready must be known through the client, or batches get small.
 func TestABodyKnowsWhatWasReadAhead(t *testing.T) {
-	s := serve(t, func(c net.Conn) {
-		fmt.Fprint(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-		fmt.Fprint(c, strings.Repeat("5\r\nhello\r\n", 1000)+"0\r\n\r\n")
-	})
-	resp, err := s.RoundTrip(httpRequest(t, s.url))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	ahead := 0
-	p := make([]byte, 100)
-	total := 0
-	for {
-		n, err := resp.Body.Read(p)
-		total += n
-		ahead = max(ahead, resp.Body.(interface{ Buffered() int }).Buffered())
-		if err == io.EOF {
-			break
-		}
+	eachClient(t, func(t *testing.T, c Config) {
+		s := serve(t, c, func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+			fmt.Fprint(c, strings.Repeat("5\r\nhello\r\n", 1000)+"0\r\n\r\n")
+		})
+		resp, err := s.RoundTrip(httpRequest(t, s.url))
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if total != 5000 || ahead < 1000 {
-		t.Fatalf("%d bytes, at most %d ahead", total, ahead)
-	}
+		defer resp.Body.Close()
+		ahead := 0
+		p := make([]byte, 100)
+		total := 0
+		for {
+			n, err := resp.Body.Read(p)
+			total += n
+			ahead = max(ahead, resp.Body.(interface{ Buffered() int }).Buffered())
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if total != 5000 || ahead < 1000 {
+			t.Fatalf("%d bytes, at most %d ahead", total, ahead)
+		}
+	})
 }
 
 // scripted is a transport and the URL of a server that a test scripts.
@@ -209,7 +211,7 @@ type scripted struct {
 	url string
 }
 
-func serve(t *testing.T, answer func(net.Conn)) scripted {
+func serve(t *testing.T, c Config, answer func(net.Conn)) scripted {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -225,7 +227,7 @@ func serve(t *testing.T, answer func(net.Conn)) scripted {
 		c.Read(make([]byte, 4096))
 		answer(c)
 	}()
-	tr := New(Config{})
+	tr := New(c)
 	t.Cleanup(tr.CloseIdle)
 	return scripted{tr, "http://" + Host("life", l.Addr().String())}
 }
