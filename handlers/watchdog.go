@@ -197,9 +197,9 @@ func (d *watchdog) done() {
 func (d *watchdog) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
 // listen tells the watchdog of what the sandbox sends.
-func (d *watchdog) listen(body io.ReadCloser) io.ReadCloser {
+func (d *watchdog) listen(body io.ReadCloser) heardBody {
 	ahead, _ := body.(aheadBody)
-	return &heardBody{body, ahead, d}
+	return heardBody{body, ahead, d}
 }
 
 // aheadBody is a body that knows how much of it has been read ahead.
