@@ -33,6 +33,7 @@ var loads = []load{
 	{"steady", steady},
 	{"paced", paced},
 	{"allocations", allocations},
+	{"routes", routes},
 }
 
 func TestMain(m *testing.M) {

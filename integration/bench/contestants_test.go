@@ -30,6 +30,7 @@ type kind string
 const (
 	gateway       kind = "this gateway"
 	gatewayLogged kind = "this gateway, access log on"
+	gatewayPlain  kind = "this gateway, Go's HTTP client"
 	respond       kind = "Caddy `respond`"
 	stock         kind = "Caddy `reverse_proxy`"
 	stockBare     kind = "Caddy `reverse_proxy`, metrics off"
@@ -66,7 +67,7 @@ func (s *scene) start(transport harness.Transport, kinds ...kind) []*contestant 
 			}
 			c := &contestant{kind: k}
 			switch k {
-			case gateway, gatewayLogged:
+			case gateway, gatewayLogged, gatewayPlain:
 				c = s.startCaddy(k, s.programs.gateway, s.gatewayConfig(k), transport)
 				if k == gateway {
 					floor = c
@@ -188,9 +189,12 @@ func freeAddress(tb testing.TB) string {
 
 // gatewayConfig has everything on that an operator would have on.
 func (s *scene) gatewayConfig(k kind) string {
-	log := ""
-	if k == gatewayLogged {
+	log, client := "", "lean"
+	switch k {
+	case gatewayLogged:
 		log = "log"
+	case gatewayPlain:
+		client = "standard"
 	}
 	return fmt.Sprintf(`{
 	metrics
@@ -217,6 +221,7 @@ func (s *scene) gatewayConfig(k kind) string {
 				requests 1000000
 			}
 		}
+		upstream_client %[8]s
 		cluster bench {
 			admin http://%[4]s
 			proxy http://%[4]s
@@ -228,7 +233,7 @@ func (s *scene) gatewayConfig(k kind) string {
 	respond %[6]s `+"`%[7]s`"+`
 	e2b
 }
-`, s.keysFile(), secretVariable, s.redis.Addr, s.upstream.Addr(), log, floorPath, answer)
+`, s.keysFile(), secretVariable, s.redis.Addr, s.upstream.Addr(), log, floorPath, answer, client)
 }
 
 // stockConfig is Caddy's own proxy, as its documentation shows it.

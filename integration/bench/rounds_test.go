@@ -76,6 +76,7 @@ var (
 	kibi       = writer(1./(1<<10), "%.1f KiB")
 	mebi       = writer(1./(1<<20), "%.1f MiB")
 	whole      = writer(1, "%.0f")
+	nanos      = writer(1e9, "%.0f ns")
 	tenths     = writer(1, "%.1f")
 	hundredths = writer(1, "%.2f")
 )
