@@ -208,7 +208,7 @@ func (c *dataCall) serve() {
 		return
 	}
 	c.dog.watch()
-	c.heard = heardBody{resp.Body, &c.dog}
+	c.heard = c.dog.listen(resp.Body)
 	resp.Body = &c.heard
 	c.answer(resp)
 }

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/envelope"
 )
 
 // watchdog gives up a call that does not move any more: its sandbox sends
@@ -196,27 +197,39 @@ func (d *watchdog) done() {
 func (d *watchdog) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
 // listen tells the watchdog of what the sandbox sends.
-func (d *watchdog) listen(body io.ReadCloser) io.ReadCloser { return &heardBody{body, d} }
+func (d *watchdog) listen(body io.ReadCloser) heardBody {
+	ahead, _ := body.(aheadBody)
+	return heardBody{body, ahead, d}
+}
+
+// aheadBody is a body that knows how much of it has been read ahead.
+type aheadBody interface {
+	Buffered() int
+	envelope.Ahead
+}
 
 type heardBody struct {
 	io.ReadCloser
-	dog *watchdog
+	ahead aheadBody // it, or nil
+	dog   *watchdog
 }
 
 func (b *heardBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.dog.heard.Store(int64(b.dog.now()))
+	if err != nil || b.ahead == nil || b.ahead.Buffered() < envelope.Enough {
+		// Silence may begin. In a batch it does not, and clocks cost.
+		b.dog.heard.Store(int64(b.dog.now()))
+	}
 	b.dog.pass(n)
 	return n, err
 }
 
-// Buffered is how many bytes the body has ready: the relay makes one batch of
-// them.
-func (b *heardBody) Buffered() int {
-	if ahead, ok := b.ReadCloser.(interface{ Buffered() int }); ok {
-		return ahead.Buffered()
+// Ready implements [envelope.Ahead].
+func (b *heardBody) Ready() int {
+	if b.ahead == nil {
+		return 0
 	}
-	return 0
+	return b.ahead.Ready()
 }
 
 // pass is told of n bytes that went by.

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -245,15 +246,18 @@ func TestAClientThatTakesNothingIsDroppedAndItsCommandLetGo(t *testing.T) {
 type readAhead struct{ io.ReadCloser }
 
 func (readAhead) Buffered() int { return 7 }
+func (readAhead) Ready() int    { return 8 }
 
 // Without it the relay would write and flush message by message.
 func TestAWatchedBodyStillKnowsWhatItHasReady(t *testing.T) {
 	d := &watchdog{}
-	ahead, ok := d.listen(readAhead{http.NoBody}).(interface{ Buffered() int })
-	if !ok || ahead.Buffered() != 7 {
+	var heard envelope.Ahead = new(heardBody)
+	*heard.(*heardBody) = d.listen(readAhead{http.NoBody})
+	if heard.Ready() != 8 {
 		t.Fatal("what is ready is not known any more")
 	}
-	if n := d.listen(http.NoBody).(*heardBody).Buffered(); n != 0 {
+	*heard.(*heardBody) = d.listen(http.NoBody)
+	if n := heard.Ready(); n != 0 {
 		t.Fatalf("%d bytes of nothing", n)
 	}
 }
