@@ -26,7 +26,8 @@ type exchange struct {
 	pool    *pool
 	conn    *conn
 	req     *http.Request
-	stop    func() bool // keeps the end of the context from closing the connection; nil if it has none
+	line    Lifeline    // that the connection is tied to, see tie
+	stop    func() bool // unties it from any other context
 	sending *sending    // nil when all was written at once
 	werr    error       // why that failed
 	keep    bool        // the connection may be used again when the answer is over
@@ -45,8 +46,10 @@ func (c *Client) exchange(on *conn, m *message) (*http.Response, error) {
 		c.pool.put(on)
 		return nil, x.orCanceled(err)
 	}
-	if ctx := m.req.Context(); ctx.Done() != nil {
-		x.stop = context.AfterFunc(ctx, on.hangUp)
+	if !x.tie() {
+		m.drop()
+		c.pool.put(on)
+		return nil, x.orCanceled(context.Canceled)
 	}
 	if err := x.write(m); err != nil {
 		return nil, err
@@ -170,8 +173,8 @@ func (x *exchange) end(keep bool) {
 		keep = keep && x.sending.whole()
 		x.sending.abandon()
 	}
-	if x.stop != nil && !x.stop() {
-		keep = false // it is being closed
+	if !x.untie() {
+		keep = false
 	}
 	if keep {
 		x.pool.put(x.conn)
