@@ -4,6 +4,7 @@
 #   make demo-redis  the same with a real redis-server as registry
 #   make test        everything: lint, unit tests with the race detector, the real SDKs
 #   make bench       the gateway against stock reverse_proxy, as ratios
+#   make scale       16 gateways on one Redis: commands, bytes and processor time (1 minute)
 #   make headline    53,000 commands from the real SDKs, 10,000 of them killed (7 to 10 minutes)
 #   make lint        gofmt, go vet, staticcheck
 #   make fmt         rewrite to gofmt's taste
@@ -22,7 +23,7 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test bench headline deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test bench scale headline deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -43,6 +44,10 @@ test:
 
 bench:
 	go test -run '^$$' -bench . -benchtime 31x $(or $(ARGS),./integration/bench)
+
+# The short form of it is part of `make test`. Prints the table of docs/scaling.md and leaves it there.
+scale: deps
+	go test -count=1 -timeout 10m -v ./integration/scale -sandboxes 2000 -sharing 5s -table $(CURDIR)/docs/scaling.md $(ARGS)
 
 # The short form of it is part of `make test`. Prints the README's table and leaves it in docs/headline.md.
 headline: deps
