@@ -63,8 +63,10 @@ func start(t *testing.T, gateways, sandboxes int) *fleet {
 		}
 		g := &gateway{
 			registry: registry,
-			cache:    routing.NewCache(registry, routing.CacheOptions{TTL: time.Hour, LookupTimeout: 30 * time.Second, QueueTimeout: 30 * time.Second}),
-			limiter:  limit.New(auth.Limits{Requests: auth.HighestRate}, auth.Limits{}),
+			cache: routing.NewCache(registry, routing.CacheOptions{
+				TTL: time.Hour, Patience: 30 * time.Second, LookupTimeout: 30 * time.Second, QueueTimeout: 30 * time.Second,
+			}),
+			limiter: limit.New(auth.Limits{Requests: auth.HighestRate}, auth.Limits{}),
 		}
 		shared := share.Start(client, realm, g.limiter, quiet)
 		running.Go(func() { g.cache.Run(ctx) })

@@ -1,6 +1,7 @@
 package scale
 
 import (
+	"runtime"
 	"strconv"
 	"strings"
 	"syscall"
@@ -31,6 +32,7 @@ func newMeter(t testing.TB, s *redistest.Server) *meter {
 	m.own = m.since(before)
 	m.own.in /= readings + 1
 	m.own.out /= readings + 1
+	m.own.allocations /= readings + 1
 	m.own.redis /= readings + 1
 	m.own.gateways /= readings + 1
 	return m
@@ -41,6 +43,7 @@ type reading struct {
 	commands        map[string]int // by name
 	in, out         int64          // bytes of Redis
 	redis, gateways time.Duration  // on processors
+	allocations     uint64         // of the gateways
 }
 
 func (m *meter) read() reading {
@@ -70,6 +73,9 @@ func (m *meter) read() reading {
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
 		m.t.Fatal(err)
 	}
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	r.allocations = memory.Mallocs
 	r.gateways = time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
 	return r
 }
@@ -91,11 +97,12 @@ func (m *meter) since(before reading) cost {
 	m.t.Helper()
 	now := m.read()
 	c := cost{
-		commands: map[string]int{},
-		in:       now.in - before.in - m.own.in,
-		out:      now.out - before.out - m.own.out,
-		redis:    max(now.redis-before.redis-m.own.redis, 0),
-		gateways: max(now.gateways-before.gateways-m.own.gateways, 0),
+		commands:    map[string]int{},
+		in:          now.in - before.in - m.own.in,
+		out:         now.out - before.out - m.own.out,
+		allocations: now.allocations - before.allocations - m.own.allocations,
+		redis:       max(now.redis-before.redis-m.own.redis, 0),
+		gateways:    max(now.gateways-before.gateways-m.own.gateways, 0),
 	}
 	for name, calls := range now.commands {
 		if n := calls - before.commands[name]; n != 0 {

@@ -25,7 +25,7 @@ const (
 func show(t *testing.T, rows []row, file string) {
 	t.Helper()
 	var b strings.Builder
-	b.WriteString("| each | commands | bytes to Redis | bytes from Redis | Redis, µs of processor | gateways, µs of processor |\n|---|---|---|---|---|---|\n")
+	b.WriteString("| each | commands | bytes to Redis | bytes from Redis | Redis, µs of processor | gateways, µs of processor | gateways, allocations |\n|---|---|---|---|---|---|---|\n")
 	for _, r := range rows {
 		commands := 0
 		for _, n := range r.commands {
@@ -35,8 +35,8 @@ func show(t *testing.T, rows []row, file string) {
 		micro := func(d time.Duration) string {
 			return fmt.Sprintf("%.1f", float64(d.Nanoseconds())/1000/float64(r.events))
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s |\n",
-			r.of, per(float64(commands)), per(float64(r.in)), per(float64(r.out)), micro(r.redis), micro(r.gateways))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s | %s | %s |\n",
+			r.of, per(float64(commands)), per(float64(r.in)), per(float64(r.out)), micro(r.redis), micro(r.gateways), per(float64(r.allocations)))
 	}
 	t.Logf("%d gateways, %d sandboxes\n%s", *gateways, *sandboxes, &b)
 	if file == "" {
