@@ -26,6 +26,7 @@ type exchange struct {
 	pool    *pool
 	conn    *conn
 	req     *http.Request
+	m       message     // whoever sends it owns it
 	stop    func() bool // keeps the end of the context from closing the connection; nil if it has none
 	sending *sending    // nil when all was written at once
 	werr    error       // why that failed
@@ -35,27 +36,27 @@ type exchange struct {
 	over    atomic.Bool // the connection is not the exchange's any more
 }
 
-// exchange sends m on a connection, and returns the answer. The use of the connection
-// ends with the body of the answer or an error. So does that of m, unless the error is
-// errNotSent.
-func (c *Client) exchange(on *conn, m *message) (*http.Response, error) {
-	x := &exchange{pool: &c.pool, conn: on, req: m.req}
-	if err := m.frame(); err != nil {
-		m.drop()
-		c.pool.put(on)
+// on sends the message on a connection and returns the answer. The use of the
+// connection ends with the body of the answer or an error, and so does that of the
+// message, unless the error is errNotSent.
+func (x *exchange) on(c *conn) (*http.Response, error) {
+	x.conn = c
+	if err := x.m.frame(); err != nil {
+		x.m.drop()
+		x.pool.put(c)
 		return nil, x.orCanceled(err)
 	}
-	if ctx := m.req.Context(); ctx.Done() != nil {
-		x.stop = context.AfterFunc(ctx, on.hangUp)
+	if ctx := x.req.Context(); ctx.Done() != nil {
+		x.stop = context.AfterFunc(ctx, c.hangUp)
 	}
-	if err := x.write(m); err != nil {
+	if err := x.write(); err != nil {
 		return nil, err
 	}
 	resp, err := x.answer()
 	if err != nil {
 		return nil, x.failed(fmt.Errorf("no answer: %w", err))
 	}
-	x.keep = !resp.Close && !m.req.Close && resp.StatusCode >= 200
+	x.keep = !resp.Close && !x.req.Close && resp.StatusCode >= 200
 	switch {
 	case switched(resp):
 		resp.Body, err = x.handOver()
@@ -64,24 +65,28 @@ func (c *Client) exchange(on *conn, m *message) (*http.Response, error) {
 	default:
 		x.body, resp.Body = resp.Body, x
 	}
-	return resp, err
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
 }
 
 // write writes what can be written without waiting. The rest is sent while the answer
 // may come. After an error there may be an answer, too: why nothing more is wanted.
-func (x *exchange) write(m *message) error {
-	n, err := x.conn.WriteNow(*m.wire)
+func (x *exchange) write() error {
+	n, err := x.conn.WriteNow(*x.m.wire)
 	switch {
 	case err != nil && n == 0 && x.conn.reused:
 		x.end(false)
+		x.over.Store(false) // it goes on, on another one
 		return errNotSent
 	case err != nil:
 		x.werr = err
-		m.drop()
-	case n < len(*m.wire) || m.body != nil:
-		x.sending = send(x.conn, m, n)
+		x.m.drop()
+	case n < len(*x.m.wire) || x.m.body != nil:
+		x.sending = send(x.conn, &x.m, n)
 	default:
-		m.free()
+		x.m.free()
 	}
 	return nil
 }
