@@ -83,6 +83,72 @@ func TestAConnectionThatWaitsHoldsNoChunk(t *testing.T) {
 	}
 }
 
+func TestALongReadGoesPastTheChunk(t *testing.T) {
+	ours, theirs := pair(t)
+	theirs.Write([]byte("some"))
+	p := make([]byte, past)
+	ours.read = func(fd uintptr) bool {
+		done := ours.readReady(fd)
+		if ours.chunk != nil {
+			t.Error("a chunk was taken")
+		}
+		return done
+	}
+	if n, err := ours.Read(p); n != 4 || err != nil || string(p[:n]) != "some" {
+		t.Fatalf("%q, %v", p[:n], err)
+	}
+	theirs.Close()
+	if n, err := ours.Read(p); n != 0 || err != io.EOF {
+		t.Fatal(n, err)
+	}
+}
+
+// arrived waits until there is something to read, and takes nothing.
+func arrived(t *testing.T, c *conn) {
+	t.Helper()
+	if err := c.raw.Read(func(fd uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
+		return err != syscall.EAGAIN
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestALookForMoreDoesNotWait(t *testing.T) {
+	ours, theirs := pair(t)
+	if n := ours.Ready(); n != 0 || ours.chunk != nil {
+		t.Fatalf("%d bytes of nothing, in %v", n, ours.chunk)
+	}
+	theirs.Write([]byte("one"))
+	arrived(t, ours)
+	if n := ours.Ready(); n != 3 {
+		t.Fatalf("%d bytes", n)
+	}
+	ours.Read(make([]byte, 1))
+	theirs.Write([]byte("two"))
+	for ours.Ready() < 5 { // of what is next to nothing there may be more
+		arrived(t, ours)
+	}
+	p := make([]byte, 10)
+	if n, err := ours.Read(p); string(p[:n]) != "netwo" || err != nil || ours.Buffered() != 0 {
+		t.Fatalf("%q, %v", p[:n], err)
+	}
+}
+
+func TestALookThatFindsAFailureLeavesItToTheNextRead(t *testing.T) {
+	ours, theirs := pair(t)
+	theirs.SetLinger(0)
+	theirs.Close()
+	for ours.readErr == nil {
+		if n := ours.Ready(); n != 0 {
+			t.Fatalf("%d bytes", n)
+		}
+	}
+	if _, err := ours.Read(make([]byte, 10)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatal(err)
+	}
+}
+
 func TestTheErrorsOfAConnectionAreThoseOfTheNetwork(t *testing.T) {
 	p := make([]byte, 10)
 	ours, theirs := pair(t)

@@ -22,6 +22,9 @@ type Conn interface {
 	// Buffered is how many bytes can be read without waiting and without a system
 	// call.
 	Buffered() int
+	// Ready is Buffered after a look for more, if that is next to nothing. It is for
+	// who reads.
+	Ready() int
 	// WriteNow writes what can be written without waiting. n may be less than
 	// len(p) without an error.
 	WriteNow(p []byte) (n int, err error)

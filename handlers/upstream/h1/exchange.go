@@ -215,6 +215,15 @@ func (x *exchange) Buffered() int {
 	return x.conn.ready()
 }
 
+// Ready is Buffered after a look for more, if that is next to nothing. Like Read it is
+// for who reads the body.
+func (x *exchange) Ready() int {
+	if x.over.Load() {
+		return 0
+	}
+	return x.conn.br.Buffered() + x.conn.Conn.Ready()
+}
+
 // Close cuts an answer that has not come to its end. It may be called while Read
 // waits, which then fails.
 func (x *exchange) Close() error {
