@@ -84,6 +84,8 @@ func (c *fakeConn) Buffered() int {
 	return len(c.in)
 }
 
+func (c *fakeConn) Ready() int { return c.Buffered() }
+
 func (c *fakeConn) WriteNow(p []byte) (int, error) { return c.Write(p) }
 
 func (c *fakeConn) Quiet() bool {
