@@ -84,7 +84,7 @@ func (c *Client) CloseIdle() { c.pool.closeIdle() }
 // When the context of r ends before the answer has, the connection is closed, and
 // the error is the context's cause. r.Body is closed in any case, maybe later.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
-	x := &exchange{pool: &c.pool, req: r}
+	x := &exchange{pool: &c.pool, ctx: r.Context()}
 	if err := x.m.compose(r); err != nil {
 		if r.Body != nil {
 			r.Body.Close()
@@ -92,7 +92,7 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	for {
-		on, err := c.connect(r.Context(), r.URL.Host)
+		on, err := c.connect(x.ctx, r.URL.Host)
 		if err != nil {
 			x.m.drop()
 			return nil, err

@@ -25,15 +25,16 @@ var errNotSent = errors.New("nothing was sent")
 type exchange struct {
 	pool    *pool
 	conn    *conn
-	req     *http.Request
-	m       message     // whoever sends it owns it
-	stop    func() bool // keeps the end of the context from closing the connection; nil if it has none
-	sending *sending    // nil when all was written at once
-	werr    error       // why that failed
-	keep    bool        // the connection may be used again when the answer is over
-	body    io.Reader   // of the answer
-	last    error       // what reading it ended with
-	over    atomic.Bool // the connection is not the exchange's any more
+	ctx     context.Context // of the request
+	m       message         // whoever sends it owns it
+	line    Lifeline        // that the connection is tied to, see tie
+	stop    func() bool     // unties it from any other context
+	sending *sending        // nil when all was written at once
+	werr    error           // why that failed
+	keep    bool            // the connection may be used again when the answer is over
+	body    io.Reader       // of the answer
+	last    error           // what reading it ended with
+	over    atomic.Bool     // the connection is not the exchange's any more
 }
 
 // on sends the message on a connection and returns the answer. The use of the
@@ -41,22 +42,27 @@ type exchange struct {
 // message, unless the error is errNotSent.
 func (x *exchange) on(c *conn) (*http.Response, error) {
 	x.conn = c
-	if err := x.m.frame(); err != nil {
+	err := x.m.frame()
+	if err == nil && !x.tie() {
+		err = context.Canceled
+	}
+	if err != nil {
 		x.m.drop()
 		x.pool.put(c)
 		return nil, x.orCanceled(err)
 	}
-	if ctx := x.req.Context(); ctx.Done() != nil {
-		x.stop = context.AfterFunc(ctx, c.hangUp)
-	}
+	r := x.m.req
 	if err := x.write(); err != nil {
 		return nil, err
 	}
-	resp, err := x.answer()
+	resp, err := x.answer(r)
 	if err != nil {
 		return nil, x.failed(fmt.Errorf("no answer: %w", err))
 	}
-	x.keep = !resp.Close && !x.req.Close && resp.StatusCode >= 200
+	x.keep = !resp.Close && !r.Close && resp.StatusCode >= 200
+	if x.sending == nil {
+		x.m = message{} // the answer may last for long, and nobody needs the request
+	}
 	switch {
 	case switched(resp):
 		resp.Body, err = x.handOver()
@@ -91,11 +97,11 @@ func (x *exchange) write() error {
 	return nil
 }
 
-// answer reads up to the end of the last head.
-func (x *exchange) answer() (*http.Response, error) {
+// answer reads up to the end of the last head of the answer to r.
+func (x *exchange) answer(r *http.Request) (*http.Response, error) {
 	x.conn.limit = maxHead
 	for {
-		resp, err := http.ReadResponse(x.conn.br, x.req)
+		resp, err := http.ReadResponse(x.conn.br, r)
 		if err != nil {
 			if x.conn.limit <= 0 {
 				err = errHeadTooLong
@@ -117,7 +123,7 @@ func (x *exchange) answer() (*http.Response, error) {
 
 // interim passes on an answer that is not the last.
 func (x *exchange) interim(resp *http.Response) error {
-	trace := httptrace.ContextClientTrace(x.req.Context())
+	trace := httptrace.ContextClientTrace(x.ctx)
 	if x.sending != nil && resp.StatusCode == http.StatusContinue {
 		x.sending.answered(true)
 		if trace != nil && trace.Got100Continue != nil {
@@ -158,8 +164,8 @@ func isEcho(err error) bool {
 
 // orCanceled is err, unless the caller wants nothing more.
 func (x *exchange) orCanceled(err error) error {
-	if ctx := x.req.Context(); ctx.Err() != nil {
-		return context.Cause(ctx)
+	if x.ctx.Err() != nil {
+		return context.Cause(x.ctx)
 	}
 	return err
 }
@@ -175,8 +181,8 @@ func (x *exchange) end(keep bool) {
 		keep = keep && x.sending.whole()
 		x.sending.abandon()
 	}
-	if x.stop != nil && !x.stop() {
-		keep = false // it is being closed
+	if !x.untie() {
+		keep = false
 	}
 	if keep {
 		x.pool.put(x.conn)
