@@ -25,7 +25,7 @@ var errNotSent = errors.New("nothing was sent")
 type exchange struct {
 	pool    *pool
 	conn    *conn
-	req     *http.Request
+	ctx     context.Context // of the request, which is not held for as long as its answer lasts
 	stop    func() bool // keeps the end of the context from closing the connection; nil if it has none
 	sending *sending    // nil when all was written at once
 	werr    error       // why that failed
@@ -39,23 +39,24 @@ type exchange struct {
 // ends with the body of the answer or an error. So does that of m, unless the error is
 // errNotSent.
 func (c *Client) exchange(on *conn, m *message) (*http.Response, error) {
-	x := &exchange{pool: &c.pool, conn: on, req: m.req}
+	x := &exchange{pool: &c.pool, conn: on, ctx: m.req.Context()}
 	if err := m.frame(); err != nil {
 		m.drop()
 		c.pool.put(on)
 		return nil, x.orCanceled(err)
 	}
-	if ctx := m.req.Context(); ctx.Done() != nil {
-		x.stop = context.AfterFunc(ctx, on.hangUp)
+	if x.ctx.Done() != nil {
+		x.stop = context.AfterFunc(x.ctx, on.hangUp)
 	}
 	if err := x.write(m); err != nil {
 		return nil, err
 	}
-	resp, err := x.answer()
+	r := m.req
+	resp, err := x.answer(r)
 	if err != nil {
 		return nil, x.failed(fmt.Errorf("no answer: %w", err))
 	}
-	x.keep = !resp.Close && !m.req.Close && resp.StatusCode >= 200
+	x.keep = !resp.Close && !r.Close && resp.StatusCode >= 200
 	switch {
 	case switched(resp):
 		resp.Body, err = x.handOver()
@@ -86,11 +87,11 @@ func (x *exchange) write(m *message) error {
 	return nil
 }
 
-// answer reads up to the end of the last head.
-func (x *exchange) answer() (*http.Response, error) {
+// answer reads up to the end of the last head of the answer to r.
+func (x *exchange) answer(r *http.Request) (*http.Response, error) {
 	x.conn.limit = maxHead
 	for {
-		resp, err := http.ReadResponse(x.conn.br, x.req)
+		resp, err := http.ReadResponse(x.conn.br, r)
 		if err != nil {
 			if x.conn.limit <= 0 {
 				err = errHeadTooLong
@@ -112,7 +113,7 @@ func (x *exchange) answer() (*http.Response, error) {
 
 // interim passes on an answer that is not the last.
 func (x *exchange) interim(resp *http.Response) error {
-	trace := httptrace.ContextClientTrace(x.req.Context())
+	trace := httptrace.ContextClientTrace(x.ctx)
 	if x.sending != nil && resp.StatusCode == http.StatusContinue {
 		x.sending.answered(true)
 		if trace != nil && trace.Got100Continue != nil {
@@ -153,8 +154,8 @@ func isEcho(err error) bool {
 
 // orCanceled is err, unless the caller wants nothing more.
 func (x *exchange) orCanceled(err error) error {
-	if ctx := x.req.Context(); ctx.Err() != nil {
-		return context.Cause(ctx)
+	if x.ctx.Err() != nil {
+		return context.Cause(x.ctx)
 	}
 	return err
 }
