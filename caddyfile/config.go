@@ -290,7 +290,7 @@ type CacheConfig struct {
 	// LookupTimeout bounds one lookup, whatever the registry does.
 	// Default: 1s.
 	LookupTimeout caddy.Duration `json:"lookup_timeout,omitempty"`
-	// Size is how many answers are remembered. Default: 200000.
+	// Size is how many answers are remembered. Default: 1000000.
 	Size int `json:"size,omitempty"`
 	// Lookups is how many lookups run at a time. Default: 64.
 	Lookups int `json:"lookups,omitempty"`

@@ -108,7 +108,7 @@ func (b *busy) direct() {
 	defer b.registry.mu.Unlock()
 	b.registry.route = &routing.Route{
 		State: routing.StateRunning, Lifecycle: "life1",
-		Host: netip.MustParseAddr("10.0.0.1"), Ports: map[uint16]uint16{routing.EnvdPort: 1234},
+		Host: netip.MustParseAddr("10.0.0.1"), Ports: routing.PortsOf(map[uint16]uint16{routing.EnvdPort: 1234}),
 	}
 }
 

@@ -34,7 +34,7 @@ func newTown(t *testing.T, change ...func(*guarded, *Options)) town {
 	for id, owner := range map[string]string{mine: "alice", hers: "bob", stray: "", secluded: "alice"} {
 		route := owned(owner)
 		route.Host, route.Private = at.Addr(), id == secluded
-		route.Ports = map[uint16]uint16{routing.EnvdPort: at.Port(), 3000: at.Port()}
+		route.Ports = routing.PortsOf(map[uint16]uint16{routing.EnvdPort: at.Port(), 3000: at.Port()})
 		g.estate.put(id, route)
 	}
 	return town{g}

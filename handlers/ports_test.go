@@ -36,7 +36,7 @@ func newChart(t *testing.T, change ...func(*Options)) *chart {
 		g.asked.Add(1)
 		with := *route
 		with.State, with.PortsUnknown = g.state, false
-		with.Ports = map[uint16]uint16{3000: at.Port(), routing.EnvdPort: at.Port()}
+		with.Ports = routing.PortsOf(map[uint16]uint16{3000: at.Port(), routing.EnvdPort: at.Port()})
 		return &with, g.err
 	}
 	return g
@@ -128,7 +128,7 @@ func TestASandboxWhosePortsTellThatItIsStartingIsWaitedFor(t *testing.T) {
 			with := *route
 			with.PortsUnknown, with.State = false, routing.StateStarting
 			if time.Since(begun) > 20*time.Second {
-				with.State, with.Host, with.Ports = routing.StateRunning, netip.MustParseAddr("10.0.0.5"), map[uint16]uint16{routing.EnvdPort: 31003}
+				with.State, with.Host, with.Ports = routing.StateRunning, netip.MustParseAddr("10.0.0.5"), routing.PortsOf(map[uint16]uint16{routing.EnvdPort: 31003})
 			}
 			return &with, nil
 		}

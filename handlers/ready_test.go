@@ -413,7 +413,7 @@ func TestASandboxThatIsDialledIsReadyWithItsAddress(t *testing.T) {
 			defer n.registry.mu.Unlock()
 			n.registry.route = &routing.Route{
 				State: routing.StateRunning, Lifecycle: "life1",
-				Host: netip.MustParseAddr("10.0.0.1"), Ports: map[uint16]uint16{routing.EnvdPort: 1234},
+				Host: netip.MustParseAddr("10.0.0.1"), Ports: routing.PortsOf(map[uint16]uint16{routing.EnvdPort: 1234}),
 			}
 		})
 		n.wantEnd(t, cause.OK, 9*time.Second, 10*time.Second)

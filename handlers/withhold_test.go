@@ -75,7 +75,7 @@ func (g *guarded) direct(t *testing.T) {
 		t.Fatal(err)
 	}
 	route := owned("alice")
-	route.Host, route.Ports = at.Addr(), map[uint16]uint16{routing.EnvdPort: at.Port(), 3000: at.Port()}
+	route.Host, route.Ports = at.Addr(), routing.PortsOf(map[uint16]uint16{routing.EnvdPort: at.Port(), 3000: at.Port()})
 	g.estate.put(mine, route)
 	g.cluster.AllowedHosts = []netip.Prefix{netip.PrefixFrom(at.Addr(), 32)}
 }

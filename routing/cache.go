@@ -5,6 +5,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -62,7 +63,7 @@ type CacheOptions struct {
 	QueueTimeout time.Duration
 	// MaxEntries bounds the memory. When it is reached the oldest answer of
 	// the Negative kind leaves, and if there is none the oldest route.
-	// Default: 200,000.
+	// Default: 1,000,000, which takes 360 MB when there are as many routes.
 	MaxEntries int
 	// MaxLookups is how many lookups run at a time. More wait their turn,
 	// at most QueueTimeout, and then fail with [ErrUnavailable]. Lookups for
@@ -88,7 +89,7 @@ func (o CacheOptions) withDefaults() CacheOptions {
 		o.QueueTimeout = 5 * time.Second
 	}
 	if o.MaxEntries <= 0 {
-		o.MaxEntries = 200_000
+		o.MaxEntries = 1_000_000
 	}
 	if o.MaxLookups <= 0 {
 		o.MaxLookups = 64
@@ -121,7 +122,7 @@ type Cache struct {
 	// epoch counts the times that everything was invalidated.
 	epoch atomic.Uint64
 
-	entries sync.Map // sandbox id -> *entry, written under mu
+	entries index // written under mu
 
 	mu      sync.Mutex
 	routes  entryList            // running routes, oldest first
@@ -149,6 +150,7 @@ func NewCache(reg Registry, opt CacheOptions) *Cache {
 		reg:      reg,
 		opt:      opt,
 		birth:    time.Now(),
+		entries:  newIndex(opt.MaxEntries),
 		flights:  make(map[string][]*flight),
 		mappings: make(map[*Route]*mapping),
 		places: [askers]places{
@@ -223,8 +225,8 @@ func (c *Cache) Lookup(ctx context.Context, sandboxID string) (*Route, Source, e
 
 // LookupFor is Lookup for an asker of whom something is known, or nothing.
 func (c *Cache) LookupFor(ctx context.Context, asker Asker, sandboxID string) (*Route, Source, error) {
-	e := c.load(sandboxID)
-	if e != nil && e.epoch == c.epoch.Load() && c.now() < e.expires {
+	e := c.entries.load(sandboxID)
+	if c.current(e, c.now()) {
 		c.count.hit()
 		return e.answer()
 	}
@@ -236,15 +238,18 @@ func (c *Cache) miss(ctx context.Context, asker Asker, sandboxID string) (*Route
 	if !ValidSandboxID(sandboxID) {
 		return nil, SourceRegistry, ErrInvalidSandboxID
 	}
-	if last := c.load(sandboxID); last.usable(c.now()) && last.failedSince(c.now()-int64(retryPause)) {
+	if last := c.entries.load(sandboxID); c.usable(last, c.now()) && last.failedSince(c.now()-int64(retryPause)) {
 		if route := c.lastKnown(sandboxID); route != nil {
 			return route, SourceStale, nil
 		}
 	}
 	f, e, err := c.join(sandboxID, asker, acceptRunning)
 	switch {
-	case e != nil:
+	case e != nil && (!e.running() || c.current(e, c.now())):
 		return e.answer()
+	case e != nil:
+		c.count.served(c.now() - e.asked)
+		return e.route, SourceStale, nil
 	case err == nil:
 		return c.await(ctx, f)
 	}
@@ -258,7 +263,7 @@ func (c *Cache) miss(ctx context.Context, asker Asker, sandboxID string) (*Route
 // patience lasts and with a failing registry not at all.
 func (c *Cache) await(ctx context.Context, f *flight) (*Route, Source, error) {
 	var hurry <-chan time.Time
-	if c.load(f.sandboxID).usable(c.now()) {
+	if c.usable(c.entries.load(f.sandboxID), c.now()) {
 		patience := c.opt.Patience
 		if c.health.failing(c.now()) {
 			patience = 0
@@ -292,8 +297,8 @@ func (c *Cache) await(ctx context.Context, f *flight) (*Route, Source, error) {
 // there is none.
 func (c *Cache) lastKnown(sandboxID string) *Route {
 	now := c.now()
-	e := c.load(sandboxID)
-	if !e.usable(now) {
+	e := c.entries.load(sandboxID)
+	if !c.usable(e, now) {
 		return nil
 	}
 	c.count.served(now - e.asked)
@@ -359,15 +364,19 @@ func (c *Cache) Forget(sandboxID, lifecycle string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.fence(sandboxID)
-	known := c.load(sandboxID)
-	if known != nil && known.route != nil {
-		if lifecycle != "" && known.route.Lifecycle != lifecycle {
-			c.drop(sandboxID)
-			return
+	e := &entry{sandboxID: strings.Clone(sandboxID), epoch: c.epoch.Load(), asked: c.now()}
+	switch known := c.entries.load(sandboxID); {
+	case known == nil || known.route == nil:
+		if lifecycle != "" {
+			e.former = &Route{Lifecycle: strings.Clone(lifecycle)}
 		}
-		lifecycle = known.route.Lifecycle
+	case lifecycle != "" && lifecycle != known.route.Lifecycle:
+		c.drop(sandboxID)
+		return
+	default:
+		e.former = known.route
 	}
-	c.store(sandboxID, nil, lifecycle, c.epoch.Load(), c.now())
+	c.store(e)
 }
 
 func (c *Cache) now() int64 { return int64(time.Since(c.birth)) }

@@ -43,3 +43,6 @@ func (p *places) queue() bool {
 	}
 	return true
 }
+
+// crowded reports a queue that nobody should join who can do without.
+func (p *places) crowded() bool { return p.waiting.Load() >= int64(renewalsQueue*cap(p.free)) }

@@ -1,8 +1,14 @@
 package routing
 
 import (
+	"context"
 	"fmt"
+	"math/rand/v2"
+	"runtime"
+	"strings"
+	"syscall"
 	"testing"
+	"time"
 )
 
 // keep makes sure that no compiler proves a lookup useless.
@@ -69,5 +75,81 @@ func BenchmarkCacheMiss(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Fresh(ctx, "a")
+	}
+}
+
+// The ids lie in memory in the order in which they are asked for, as that of a
+// request does: only the cache's own memory is visited at random.
+func BenchmarkCacheHitAmongMany(b *testing.B) {
+	for _, sandboxes := range []int{10_000, 1_000_000} {
+		b.Run(fmt.Sprint(sandboxes), func(b *testing.B) {
+			c := NewCache(registryFunc(func(_ context.Context, id string) (*Route, error) {
+				return running(id, "1"), nil
+			}), CacheOptions{TTL: 1 << 50, MaxEntries: sandboxes})
+			ctx := b.Context()
+			id := func(i int) string { return fmt.Sprintf("%016x%016x", uint64(i)*0x9E3779B97F4A7C15, i) }
+			for i := range sandboxes {
+				c.Lookup(ctx, id(i))
+			}
+			var order strings.Builder
+			const length = 32
+			for _, i := range rand.Perm(sandboxes) {
+				order.WriteString(id(i))
+			}
+			ids := order.String()
+			runtime.GC() // or it goes on beside what is measured
+			b.ReportAllocs()
+			begun := processor(b)
+			b.ResetTimer()
+			for i := 0; i < b.N; i++ {
+				at := i % sandboxes * length
+				if keep, _, _ = c.Lookup(ctx, ids[at:at+length]); keep == nil {
+					b.Fatal("no route")
+				}
+			}
+			b.ReportMetric(float64(processor(b)-begun)/float64(b.N), "cpu-ns/op")
+			if s := c.Stats(); s.Hits < uint64(b.N) {
+				b.Fatalf("not all were hits: %+v", s)
+			}
+		})
+	}
+}
+
+// processor is the time that the process has spent on processors: unlike the time
+// that has gone by, it does not depend on what else the machine does.
+func processor(b *testing.B) time.Duration {
+	b.Helper()
+	var usage syscall.Rusage
+	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &usage); err != nil {
+		b.Fatal(err)
+	}
+	return time.Duration(usage.Utime.Nano() + usage.Stime.Nano())
+}
+
+// What a push costs the gateways that do not know the sandbox, which are most of them,
+// and the one that does.
+func BenchmarkInvalidate(b *testing.B) {
+	const sandboxes = 100_000
+	ids := make([]string, sandboxes)
+	for i := range ids {
+		ids[i] = fmt.Sprintf("%016x%016x", uint64(i)*0x9E3779B97F4A7C15, i)
+	}
+	for _, known := range []bool{true, false} {
+		b.Run(fmt.Sprint("known=", known), func(b *testing.B) {
+			c := NewCache(newTable(), CacheOptions{})
+			b.ReportAllocs()
+			for i := 0; b.Loop(); i++ {
+				if i%sandboxes == 0 && known {
+					b.StopTimer()
+					for _, id := range ids {
+						c.mu.Lock()
+						c.store(&entry{sandboxID: id, route: running(id, "1"), asked: c.now()})
+						c.mu.Unlock()
+					}
+					b.StartTimer()
+				}
+				c.Invalidate(ids[i%sandboxes])
+			}
+		})
 	}
 }

@@ -96,7 +96,7 @@ func (t *table) allLookups() int {
 func running(id, lifecycle string) *Route {
 	return &Route{
 		SandboxID: id, State: StateRunning, Lifecycle: lifecycle,
-		Host: netip.MustParseAddr("10.0.0.5"), Ports: map[uint16]uint16{8080: 31003},
+		Host: netip.MustParseAddr("10.0.0.5"), Ports: PortsOf(map[uint16]uint16{8080: 31003}),
 	}
 }
 

@@ -1,34 +1,29 @@
 package routing
 
 import (
-	"container/list"
-	"strings"
 	"sync/atomic"
 	"time"
 )
 
-// entry is one remembered answer. But for failed and mapped it never changes once
-// it can be read; times are [Cache.now] nanoseconds.
+// entry is one remembered answer. There may be a million of them, so it holds
+// nothing that follows from something else. But for failed and the links it never
+// changes once it can be read; times are [Cache.now] nanoseconds.
 type entry struct {
+	// What a hit reads comes first.
 	sandboxID string
 	route     *Route // nil: gone
-	// forgotten is the lifecycle that was deleted through us, if this is how
-	// we know that the sandbox is gone.
-	forgotten string
-	epoch     uint64
-	asked     int64 // when the question was put
 	expires   int64
-	// stale is when the route stops being a last known one; 0 for answers
-	// that never are.
-	stale int64
+	epoch     uint64
+
+	asked int64 // when the question was put
 	// failed is when a lookup last failed to renew the entry, 0 for never.
 	failed atomic.Int64
+	// former is the route in place of which this answer is known: the one that
+	// was deleted through us, or the one without ports of which route is a copy
+	// with them. Else nil.
+	former *Route
 
-	// mapped is the route of which route is a copy with its ports, nil if there
-	// is none. Under Cache.mu.
-	mapped *Route
-
-	place *list.Element // in Cache.routes or Cache.briefs
+	older, newer *entry // in Cache.routes or Cache.briefs, under Cache.mu
 }
 
 func (e *entry) answer() (*Route, Source, error) {
@@ -38,72 +33,105 @@ func (e *entry) answer() (*Route, Source, error) {
 	return e.route, SourceCache, nil
 }
 
-// usable reports whether e may be served as a last known route.
-func (e *entry) usable(now int64) bool { return e != nil && now < e.stale }
+func (e *entry) running() bool { return e.route != nil && e.route.State == StateRunning }
+
+// deleted reports the life of a sandbox of which e says that it was deleted through us.
+func (e *entry) deleted(route *Route) bool {
+	return e.route == nil && e.former != nil && e.former.Lifecycle != "" && e.former.Lifecycle == route.Lifecycle
+}
 
 func (e *entry) failedSince(t int64) bool {
 	failed := e.failed.Load()
 	return failed != 0 && failed >= t
 }
 
-// entryList holds entries in the order in which they were stored. As none is
-// ever renewed, that is also the order in which they lose their worth.
-type entryList struct{ list.List }
-
-func (l *entryList) oldest() *entry {
-	if front := l.Front(); front != nil {
-		return front.Value.(*entry)
-	}
-	return nil
+// current reports whether e, which may be nil, may be served without asking.
+func (c *Cache) current(e *entry, now int64) bool {
+	return e != nil && e.epoch == c.epoch.Load() && now < e.expires
 }
 
-func (c *Cache) load(sandboxID string) *entry {
-	v, ok := c.entries.Load(sandboxID)
-	if !ok {
-		return nil
+// worthUntil is when e is of no use any more.
+func (c *Cache) worthUntil(e *entry) int64 {
+	if e.running() {
+		return e.expires + int64(c.opt.Stale)
 	}
-	return v.(*entry)
+	return e.expires
+}
+
+// usable reports whether e, which may be nil, may be served as a last known route.
+func (c *Cache) usable(e *entry, now int64) bool {
+	return e != nil && e.running() && now < c.worthUntil(e)
+}
+
+// entryList holds entries in the order in which they were stored. As none is
+// ever renewed, that is also the order in which they lose their worth.
+type entryList struct {
+	oldest, newest *entry
+	length         int
+}
+
+func (l *entryList) add(e *entry) {
+	e.older = l.newest
+	if l.newest != nil {
+		l.newest.newer = e
+	} else {
+		l.oldest = e
+	}
+	l.newest = e
+	l.length++
+}
+
+func (l *entryList) remove(e *entry) {
+	if e.older != nil {
+		e.older.newer = e.newer
+	} else {
+		l.oldest = e.newer
+	}
+	if e.newer != nil {
+		e.newer.older = e.older
+	} else {
+		l.newest = e.older
+	}
+	e.older, e.newer = nil, nil
+	l.length--
 }
 
 // list is where e has its place.
 func (c *Cache) list(e *entry) *entryList {
-	if e.stale != 0 {
+	if e.running() {
 		return &c.routes
 	}
 	return &c.briefs
 }
 
-// store remembers an answer; a nil route means gone. c.mu is held.
-func (c *Cache) store(sandboxID string, route *Route, forgotten string, epoch uint64, asked int64) {
-	c.drop(sandboxID)
-	e := &entry{
-		// The id may be a part of something much larger, such as a header block.
-		sandboxID: strings.Clone(sandboxID),
-		route:     route,
-		forgotten: forgotten,
-		epoch:     epoch,
-		asked:     asked,
-		expires:   asked + int64(c.opt.Negative),
-	}
-	if route != nil && route.State == StateRunning {
-		e.expires = asked + int64(c.opt.TTL)
-		e.stale = e.expires + int64(c.opt.Stale)
+// store remembers an answer in place of what is remembered of its sandbox. The
+// caller has set sandboxID, which must not be a part of something much larger,
+// route, former, epoch and asked. c.mu is held.
+func (c *Cache) store(e *entry) {
+	e.expires = e.asked + int64(c.opt.Negative)
+	if e.running() {
+		e.expires = e.asked + int64(c.opt.TTL)
 	}
 	now := c.now()
-	if max(e.expires, e.stale) <= now {
+	if c.worthUntil(e) <= now {
+		c.drop(e.sandboxID)
 		return
 	}
+	old := c.entries.load(e.sandboxID)
+	if old != nil {
+		c.list(old).remove(old)
+	}
 	c.sweep(now)
-	for c.routes.Len()+c.briefs.Len() >= c.opt.MaxEntries {
-		oldest := c.briefs.oldest()
+	for c.routes.length+c.briefs.length >= c.opt.MaxEntries {
+		oldest := c.briefs.oldest
 		if oldest == nil {
-			oldest = c.routes.oldest()
+			oldest = c.routes.oldest
 		}
 		c.remove(oldest)
 		c.count.evictions.Add(1)
 	}
-	e.place = c.list(e).PushBack(e)
-	c.entries.Store(e.sandboxID, e)
+	c.list(e).add(e)
+	c.entries.put(e, old)
 }
 
 // sweep removes a few entries that have had their time: two for each one that
@@ -111,8 +139,8 @@ func (c *Cache) store(sandboxID string, route *Route, forgotten string, epoch ui
 func (c *Cache) sweep(now int64) {
 	for _, l := range []*entryList{&c.briefs, &c.routes} {
 		for range 2 {
-			e := l.oldest()
-			if e == nil || now < max(e.expires, e.stale) {
+			e := l.oldest
+			if e == nil || now < c.worthUntil(e) {
 				break
 			}
 			c.remove(e)
@@ -122,14 +150,14 @@ func (c *Cache) sweep(now int64) {
 
 // drop forgets what is remembered of a sandbox. c.mu is held.
 func (c *Cache) drop(sandboxID string) {
-	if e := c.load(sandboxID); e != nil {
+	if e := c.entries.load(sandboxID); e != nil {
 		c.remove(e)
 	}
 }
 
 func (c *Cache) remove(e *entry) {
-	c.list(e).Remove(e.place)
-	c.entries.Delete(e.sandboxID)
+	c.list(e).remove(e)
+	c.entries.remove(e)
 }
 
 // fence keeps every lookup of the sandbox that has put its question from
@@ -147,9 +175,9 @@ func (c *Cache) fence(sandboxID string) {
 // the time since the registry was asked.
 func (c *Cache) Entries(yield func(route *Route, age time.Duration) bool) {
 	c.mu.Lock()
-	entries := make([]*entry, 0, c.routes.Len())
-	for place := c.routes.Front(); place != nil; place = place.Next() {
-		entries = append(entries, place.Value.(*entry))
+	entries := make([]*entry, 0, c.routes.length)
+	for e := c.routes.oldest; e != nil; e = e.newer {
+		entries = append(entries, e)
 	}
 	c.mu.Unlock()
 	now := c.now()

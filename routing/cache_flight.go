@@ -40,19 +40,24 @@ const (
 	acceptUnasked
 )
 
+// renewalsQueue is how many lookups may wait for each place before those for which
+// there is a last known route wait no more. When everything was invalidated, all that
+// is used must be renewed; who is new must not wait for that.
+const renewalsQueue = 16
+
 // join returns a lookup of the sandbox to wait for, in progress or started
-// here. For acceptRunning it may return an entry instead, when one was stored
-// since the caller looked. The error is an ErrUnavailable: nothing was asked.
+// here. For acceptRunning it may return an entry instead: one that was stored
+// since the caller looked, or else a last known route, because too many wait.
+// The error is an ErrUnavailable: nothing was asked.
 func (c *Cache) join(sandboxID string, asker Asker, accept acceptance) (*flight, *entry, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := c.now()
 	epoch := c.epoch.Load()
-	if accept == acceptRunning {
-		if e := c.load(sandboxID); e != nil && e.epoch == epoch && now < e.expires {
-			c.count.coalesced.Add(1)
-			return nil, e, nil
-		}
+	e := c.entries.load(sandboxID)
+	if accept == acceptRunning && c.current(e, now) {
+		c.count.coalesced.Add(1)
+		return nil, e, nil
 	}
 
 	var latest *flight
@@ -69,6 +74,9 @@ func (c *Cache) join(sandboxID string, asker Asker, accept acceptance) (*flight,
 		}
 	}
 
+	if accept == acceptRunning && c.usable(e, now) && c.places[asker].crowded() {
+		return nil, e, nil
+	}
 	return c.start(sandboxID, asker, latest)
 }
 
@@ -191,8 +199,7 @@ func (c *Cache) finish(f *flight, route *Route, err error) {
 	}
 	f.over = true
 	now := c.now()
-	if e := c.load(f.sandboxID); route != nil && e != nil && e.forgotten != "" &&
-		e.forgotten == route.Lifecycle && now < e.expires {
+	if e := c.entries.load(f.sandboxID); route != nil && e != nil && e.deleted(route) && now < e.expires {
 		route, err = nil, ErrGone // the record of a sandbox that we know is deleted
 		f.outdated = true
 	}
@@ -201,13 +208,13 @@ func (c *Cache) finish(f *flight, route *Route, err error) {
 	switch {
 	case !known:
 		c.count.failed(err, now)
-		if e := c.load(f.sandboxID); e != nil {
+		if e := c.entries.load(f.sandboxID); e != nil {
 			e.failed.Store(max(now, 1))
 		}
 	case f.outdated || f.epoch != c.epoch.Load():
 		c.count.fenced.Add(1)
 	default:
-		c.store(f.sandboxID, route, "", f.epoch, f.askedAt)
+		c.store(&entry{sandboxID: f.sandboxID, route: route, epoch: f.epoch, asked: f.askedAt})
 		for _, old := range earlier {
 			old.outdated = true
 		}

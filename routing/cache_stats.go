@@ -138,7 +138,7 @@ func (c *Cache) Stats() CacheStats {
 	}
 	n.mu.Unlock()
 	c.mu.Lock()
-	s.Entries = c.routes.Len() + c.briefs.Len()
+	s.Entries = c.routes.length + c.briefs.length
 	for _, flights := range c.flights {
 		s.InFlight += len(flights)
 	}

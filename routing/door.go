@@ -64,7 +64,7 @@ func (c *Cluster) DoorTo(r *Route, port uint16) (Door, error) {
 	if !c.exposes(port) {
 		return Door{}, ErrPortNotExposed
 	}
-	if mapped, ok := r.Ports[port]; ok {
+	if mapped, ok := r.Ports.Outside(port); ok {
 		return doorAt(r, mapped, 0)
 	}
 	switch c.Unmapped {
@@ -88,10 +88,8 @@ func (c *Cluster) LacksMapping(r *Route, port uint16) bool {
 // number that the record has given to another port is the door to that: to envd's
 // without its token, or to the rocklet.
 func dialTo(r *Route, port uint16) (Door, error) {
-	for inside, at := range r.Ports {
-		if at == port {
-			return Door{}, fmt.Errorf("%w: the record has %d behind that number", ErrPortNotExposed, inside)
-		}
+	if inside, ok := r.Ports.Inside(port); ok {
+		return Door{}, fmt.Errorf("%w: the record has %d behind that number", ErrPortNotExposed, inside)
 	}
 	return doorAt(r, port, 0)
 }
@@ -104,7 +102,7 @@ const firstForwarded = 1024
 // record says that the rocklet is will do: on a host that sandboxes share, any
 // other is somebody else's.
 func tunnelTo(r *Route, port uint16) (Door, error) {
-	rocklet, ok := r.Ports[RockletPort]
+	rocklet, ok := r.Ports.Outside(RockletPort)
 	switch {
 	case port < firstForwarded:
 		return Door{}, fmt.Errorf("%w: the rocklet forwards to none below %d", ErrPortNotExposed, firstForwarded)

@@ -15,7 +15,7 @@ func TestASandboxIsDialledInsideTheAllowedNetworksOnly(t *testing.T) {
 		"fd00::7":         "[fd00::7]:31001", // Field report E09
 		"::ffff:10.1.2.3": "::ffff:10.1.2.3",
 	} {
-		got, err := c.DoorTo(&Route{Host: netip.MustParseAddr(host), Ports: ports}, 49983)
+		got, err := c.DoorTo(&Route{Host: netip.MustParseAddr(host), Ports: PortsOf(ports)}, 49983)
 		if host == "::ffff:10.1.2.3" {
 			want = "[::ffff:10.1.2.3]:31001"
 		}
@@ -24,11 +24,11 @@ func TestASandboxIsDialledInsideTheAllowedNetworksOnly(t *testing.T) {
 		}
 	}
 	for _, host := range []string{"127.0.0.1", "169.254.169.254", "192.168.0.1", "::1", "::ffff:127.0.0.1"} {
-		if got, err := c.DoorTo(&Route{Host: netip.MustParseAddr(host), Ports: ports}, 49983); !errors.Is(err, ErrNoAddress) {
+		if got, err := c.DoorTo(&Route{Host: netip.MustParseAddr(host), Ports: PortsOf(ports)}, 49983); !errors.Is(err, ErrNoAddress) {
 			t.Errorf("%s: got %v, %v, want ErrNoAddress", host, got, err)
 		}
 	}
-	if _, err := c.DoorTo(&Route{Ports: ports}, 49983); !errors.Is(err, ErrNoAddress) {
+	if _, err := c.DoorTo(&Route{Ports: PortsOf(ports)}, 49983); !errors.Is(err, ErrNoAddress) {
 		t.Errorf("no host: %v", err)
 	}
 }
@@ -68,7 +68,7 @@ func TestAPortThatIsNotMappedIsDialledOnlyWhenToldTo(t *testing.T) {
 				want = Door{} // the proxy role
 			}
 			c := &Cluster{Mode: mode, AllowedHosts: prefixes("10.0.0.0/8"), Unmapped: tc.unmapped, Own: func(netip.Addr) bool { return false }}
-			got, err := c.DoorTo(&Route{Host: netip.MustParseAddr("10.0.0.5"), Ports: tc.ports}, tc.port)
+			got, err := c.DoorTo(&Route{Host: netip.MustParseAddr("10.0.0.5"), Ports: PortsOf(tc.ports)}, tc.port)
 			refused := want == Door{} && !c.ThroughProxy(tc.port)
 			if got != want || errors.Is(err, ErrPortNotExposed) != refused || !refused && err != nil {
 				t.Errorf("%s, mode %s: %v, %v, want %v", tc.name, mode, got, err, want)
@@ -90,7 +90,7 @@ func TestModeRockReachesEnvdThroughTheProxyRoleAndOtherPortsOnlyWhereAllowed(t *
 	if _, err := c.DoorTo(r, 8080); !errors.Is(err, ErrNoAddress) {
 		t.Errorf("without an address: %v", err)
 	}
-	r.Host, r.Ports = netip.MustParseAddr("192.0.2.1"), map[uint16]uint16{8080: 31002}
+	r.Host, r.Ports = netip.MustParseAddr("192.0.2.1"), PortsOf(map[uint16]uint16{8080: 31002})
 	if _, err := c.DoorTo(r, 8080); !errors.Is(err, ErrNoAddress) {
 		t.Errorf("outside of allow: %v", err)
 	}
@@ -155,7 +155,7 @@ func TestTheMachinesOwnAddressesAreKnown(t *testing.T) {
 
 // Field reports E08 and E14.
 func TestPortsThatAreNotExposedAreNotDialled(t *testing.T) {
-	r := &Route{Host: netip.MustParseAddr("10.0.0.5"), Ports: map[uint16]uint16{8080: 22555, 8081: 22, 8082: 31001}}
+	r := &Route{Host: netip.MustParseAddr("10.0.0.5"), Ports: PortsOf(map[uint16]uint16{8080: 22555, 8081: 22, 8082: 31001})}
 	for _, tc := range []struct {
 		ports []PortRange
 		port  uint16

@@ -75,7 +75,7 @@ func (c *Cache) Map(ctx context.Context, route *Route) (*Route, error) {
 func (c *Cache) joinMapping(route *Route) (*mapping, *Route, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if e := c.load(route.SandboxID); e != nil && e.mapped == route && c.now() < e.expires {
+	if e := c.entries.load(route.SandboxID); e != nil && e.route != nil && e.former == route && c.now() < e.expires {
 		return nil, e.route, nil
 	}
 	if m := c.mappings[route]; m != nil {
@@ -100,7 +100,7 @@ func (c *Cache) askPorts(route *Route, m *mapping) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.mappings, route)
-	e := c.load(route.SandboxID)
+	e := c.entries.load(route.SandboxID)
 	current := e != nil && e.route == route
 	switch {
 	case errors.Is(err, ErrGone):
@@ -112,10 +112,7 @@ func (c *Cache) askPorts(route *Route, m *mapping) {
 		if mapped.State == StateRunning {
 			asked = e.asked // a second question does not make the first answer newer
 		}
-		c.store(route.SandboxID, mapped, "", e.epoch, asked)
-		if e = c.load(route.SandboxID); e != nil {
-			e.mapped = route
-		}
+		c.store(&entry{sandboxID: e.sandboxID, route: mapped, former: route, epoch: e.epoch, asked: asked})
 	}
 	m.route, m.err = mapped, err
 	close(m.done)

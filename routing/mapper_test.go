@@ -25,7 +25,7 @@ func newAtlas() *atlas {
 
 func unmapped(lifecycle string) *Route {
 	r := running("a", lifecycle)
-	r.Ports, r.PortsUnknown = nil, true
+	r.Ports, r.PortsUnknown = Ports{}, true
 	return r
 }
 
@@ -41,7 +41,7 @@ func (a *atlas) Map(ctx context.Context, route *Route) (*Route, error) {
 		return nil, err
 	}
 	mapped := *route
-	mapped.PortsUnknown, mapped.State, mapped.Ports = false, state, map[uint16]uint16{8080: 31003}
+	mapped.PortsUnknown, mapped.State, mapped.Ports = false, state, PortsOf(map[uint16]uint16{8080: 31003})
 	return &mapped, nil
 }
 
@@ -69,7 +69,7 @@ func TestPortsAreAskedForOnceAndRememberedWithTheRoute(t *testing.T) {
 		var callers sync.WaitGroup
 		for range 100 {
 			callers.Go(func() {
-				if mapped, err := c.Map(t.Context(), first); err != nil || mapped.Ports[8080] != 31003 || mapped.Cluster != "test" {
+				if mapped, err := c.Map(t.Context(), first); err != nil || mapped.Ports.String() != "8080:31003 " || mapped.Cluster != "test" {
 					t.Errorf("%+v, %v", mapped, err)
 				}
 			})
@@ -204,7 +204,7 @@ func TestACallerMayLeaveAQuestionForPorts(t *testing.T) {
 
 func TestARegistryThatCannotTellPortsHasTold(t *testing.T) {
 	c := NewCache(NewUnion([]Member{{"test", newTable(unmapped("1"))}}), CacheOptions{})
-	if mapped := mapIt(t, c, ask(t, c, "a").route); len(mapped.Ports) != 0 || mapped.State != StateRunning {
+	if mapped := mapIt(t, c, ask(t, c, "a").route); mapped.Ports.Len() != 0 || mapped.State != StateRunning {
 		t.Errorf("%+v", mapped)
 	}
 	known := running("b", "1")

@@ -25,7 +25,7 @@ func ParseOwner(value string) Owner {
 			return Owner{}
 		}
 	}
-	o := Owner{Subject: subject}
+	o := Owner{Subject: strings.Clone(subject)} // without the digits behind it
 	if _, err := hex.Decode(o.Key[:], []byte(digits)); err != nil {
 		return Owner{}
 	}

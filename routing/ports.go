@@ -1,7 +1,6 @@
 package routing
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -55,37 +54,4 @@ func (c *Cluster) exposes(port uint16) bool {
 		}
 	}
 	return false
-}
-
-// ParsePortMapping reads ROCK's port_mapping, an object whose keys and values are
-// numbers or strings of digits: the port inside the sandbox, and the one outside. What
-// is no port is left out. problem says so, for logs.
-func ParsePortMapping(field json.RawMessage) (ports map[uint16]uint16, problem string) {
-	if len(field) == 0 || string(field) == "null" {
-		return nil, ""
-	}
-	var raw map[string]json.RawMessage
-	if err := json.Unmarshal(field, &raw); err != nil {
-		return nil, "port_mapping is not an object"
-	}
-	if len(raw) == 0 {
-		return nil, ""
-	}
-	ports = make(map[uint16]uint16, len(raw))
-	dropped := 0
-	for key, value := range raw {
-		digits := string(value)
-		_ = json.Unmarshal(value, &digits) // if it is a string
-		inside, ok := ParsePort(key)
-		outside, ok2 := ParsePort(digits)
-		if !ok || !ok2 {
-			dropped++
-			continue
-		}
-		ports[inside] = outside
-	}
-	if dropped > 0 {
-		return ports, fmt.Sprintf("port_mapping has %d entries that are not ports", dropped)
-	}
-	return ports, ""
 }

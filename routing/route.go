@@ -56,29 +56,30 @@ func (s State) String() string {
 }
 
 // Route is one sandbox's record, read for routing. Routes are shared by all
-// requests of a sandbox and must not be changed after they are published.
+// requests of a sandbox and must not be changed after they are published. There may
+// be a million of them in memory: its strings must not be parts of larger ones.
 type Route struct {
 	SandboxID string
 	// Cluster is the name of the cluster whose registry holds the record.
 	Cluster string
-	State   State
-	// Host is the address of the sandbox, or the zero Addr where the record
-	// has none (yet) or names a host instead of an IP. Only the modes that
-	// dial the sandbox itself need it.
-	Host netip.Addr
-	// Ports maps a port inside the sandbox to the port to dial on Host.
-	Ports map[uint16]uint16
-	// PortsUnknown: the registry was not asked for Ports, and perhaps neither
-	// whether the sandbox is still starting. [Cache.Map] does.
-	PortsUnknown bool
 	// Lifecycle names this life of the sandbox: it changes when the sandbox
 	// is restarted or moved, and never otherwise. Connections are pooled by
 	// it, so that a recycled address never meets an old connection.
 	Lifecycle string
-	// Owner is whose sandbox it is, as far as its record says.
-	Owner Owner
+	// Host is the address of the sandbox, or the zero Addr where the record
+	// has none (yet) or names a host instead of an IP. Only the modes that
+	// dial the sandbox itself need it.
+	Host netip.Addr
+	// Ports says at which ports of Host the sandbox's are.
+	Ports Ports
+	State State
+	// PortsUnknown: the registry was not asked for Ports, and perhaps neither
+	// whether the sandbox is still starting. [Cache.Map] does.
+	PortsUnknown bool
 	// Private: its creator wants a token asked for on every port.
 	Private bool
+	// Owner is whose sandbox it is, as far as its record says.
+	Owner Owner
 	// Problem says, for logs, why a record cannot be used in full ("host_ip
 	// is not an IP address"). Empty when nothing is wrong.
 	Problem string

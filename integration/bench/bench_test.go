@@ -25,6 +25,9 @@ type load struct {
 var loads = []load{
 	{"unary", unaryH1},
 	{"h2", unaryH2},
+	{"streams", streams},
+	{"files", files},
+	{"idle", idle},
 }
 
 func TestMain(m *testing.M) {

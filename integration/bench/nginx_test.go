@@ -8,8 +8,9 @@ import (
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
-// nginxConfig: one process, connections to the upstream kept, and nothing
-// buffered but what fits the buffers: as it is set up where streams pass.
+// nginxConfig: one process, connections to the upstream kept, no temporary files.
+// Answers are buffered where files are, which is faster, and nowhere else, which
+// is what streams need.
 const nginxConfig = `
 daemon off;
 master_process off;
@@ -37,15 +38,21 @@ http {
 	server {
 		listen %[4]s;
 		%[5]s
+		proxy_http_version 1.1;
+		proxy_set_header Connection "";
+		proxy_set_header Host $host;
+		proxy_request_buffering off;
+		proxy_max_temp_file_size 0;
 		location / {
 			%[6]s
 			proxy_pass http://sandbox;
-			proxy_http_version 1.1;
-			proxy_set_header Connection "";
-			proxy_set_header Host $host;
-			proxy_request_buffering off;
-			proxy_max_temp_file_size 0;
-			proxy_buffering %[7]s;
+			proxy_buffering off;
+		}
+		location /files {
+			proxy_pass http://sandbox;
+			client_body_buffer_size 256k;
+			proxy_buffers 8 64k;
+			proxy_busy_buffers_size 256k;
 		}
 	}
 }
@@ -95,7 +102,7 @@ func (s *scene) startNginx(k kind, transport harness.Transport) *contestant {
 		tls = fmt.Sprintf("ssl_certificate %s;\nssl_certificate_key %s;", cert, key)
 	}
 	file := filepath.Join(dir, "nginx.conf")
-	config := fmt.Sprintf(nginxConfig, dir, modules, peer, listen, tls, access, "off")
+	config := fmt.Sprintf(nginxConfig, dir, modules, peer, listen, tls, access)
 	if err := os.WriteFile(file, []byte(config), 0o600); err != nil {
 		s.Fatal(err)
 	}

@@ -70,3 +70,4 @@ func kilo(f float64) string   { return fmt.Sprintf("%.1f k", f/1e3) }
 func times(f float64) string  { return fmt.Sprintf("%.2fx", f) }
 func micros(f float64) string { return fmt.Sprintf("%.1f µs", f*1e6) }
 func share(f float64) string  { return fmt.Sprintf("%.0f %%", f*100) }
+func mega(f float64) string   { return fmt.Sprintf("%.0f", f/1e6) }

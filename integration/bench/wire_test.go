@@ -3,8 +3,10 @@ package bench
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"strconv"
 	"sync"
 )
 
@@ -80,6 +82,64 @@ func (r *reader) each(n int64, look func(piece []byte) error) error {
 
 // skip reads n bytes and throws them away.
 func (r *reader) skip(n int64) error { return r.each(n, func([]byte) error { return nil }) }
+
+// chunked reads a body in chunks to its end, without trailers, and shows what is
+// in them to look.
+func (r *reader) chunked(look func(piece []byte) error) error {
+	for {
+		line, err := r.line()
+		if err != nil {
+			return err
+		}
+		size, err := strconv.ParseUint(string(line), 16, 31)
+		if err != nil {
+			return err
+		}
+		for left := int(size); left > 0; {
+			piece, err := r.some(left)
+			if err != nil {
+				return err
+			}
+			if err := look(piece); err != nil {
+				return err
+			}
+			left -= len(piece)
+		}
+		if line, err := r.line(); err != nil || len(line) > 0 {
+			return fmt.Errorf("%q stands where a chunk ends: %w", line, err)
+		}
+		if size == 0 {
+			return nil
+		}
+	}
+}
+
+// line returns the next line without its end. It is good until the next call.
+func (r *reader) line() ([]byte, error) {
+	for {
+		if i := bytes.Index(r.buf[r.begin:r.end], emptyLine[:2]); i >= 0 {
+			line := r.buf[r.begin : r.begin+i]
+			r.begin += i + 2
+			return line, nil
+		}
+		if err := r.more(); err != nil {
+			return nil, err
+		}
+	}
+}
+
+// some returns up to n bytes, as many as there are. They are good until the next
+// call.
+func (r *reader) some(n int) ([]byte, error) {
+	if r.begin == r.end {
+		if err := r.more(); err != nil {
+			return nil, err
+		}
+	}
+	b := r.buf[r.begin:min(r.end, r.begin+n)]
+	r.begin += len(b)
+	return b, nil
+}
 
 // more reads from the connection once.
 func (r *reader) more() error {

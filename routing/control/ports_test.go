@@ -46,7 +46,7 @@ func TestARecordTellsThePortsAndWhetherTheSandboxStarts(t *testing.T) {
 		"has failed to start": {strings.NewReplacer("running", "pending", `"status":{}`, `"status":{"image_pull":{"status":"failed"}}`).Replace(live), routing.StateFailed, ports, "10.20.30.41"},
 	} {
 		route, err := mapped(&described, json.RawMessage(tc.record))
-		if err != nil || route.State != tc.state || !reflect.DeepEqual(route.Ports, tc.ports) || route.Host.String() != tc.host ||
+		if err != nil || route.State != tc.state || !reflect.DeepEqual(route.Ports, routing.PortsOf(tc.ports)) || route.Host.String() != tc.host ||
 			route.PortsUnknown || route.Lifecycle != "life" || route.Cluster != "c" {
 			t.Errorf("%s: %+v, %v", name, route, err)
 		}

@@ -20,7 +20,7 @@ func TestLookupReadsJSONDocuments(t *testing.T) {
 	s.Do("JSON.SET", "alive:stateless", "$", `{"host_ip":"10.0.0.1"}`)
 	r := open(t, at(s))
 	for range 2 {
-		if route := want(t, r, "a", nil); route.State != routing.StateRunning || route.Ports[8080] != 31003 {
+		if route := want(t, r, "a", nil); route.State != routing.StateRunning || route.Ports.String() != "8080:31003 " {
 			t.Fatalf("got %+v", route)
 		}
 		want(t, r, "unknown", routing.ErrGone)

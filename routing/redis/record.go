@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/netip"
-	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/caddy-e2b/gateway/routing"
@@ -57,7 +55,7 @@ func parseRecord(sandboxID string, record []byte, names Fields, keyOf func(strin
 	// of them must not share connections.
 	r.Lifecycle = routing.LifecycleOf(
 		sandboxID, scalar(fields[names.CreateTime]), scalar(fields[names.StartTime]),
-		scalar(fields[names.HostIP]), portsText(ports),
+		scalar(fields[names.HostIP]), ports.String(),
 	)
 	return r, nil
 }
@@ -169,23 +167,6 @@ func hostOf(field json.RawMessage) (netip.Addr, string) {
 		return netip.Addr{}, "host_ip is not an IP address"
 	}
 	return addr.Unmap(), ""
-}
-
-// portsText is a mapping in one order, for the lifecycle's name.
-func portsText(ports map[uint16]uint16) string {
-	keys := make([]uint16, 0, len(ports))
-	for k := range ports {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	var b []byte
-	for _, k := range keys {
-		b = strconv.AppendUint(b, uint64(k), 10)
-		b = append(b, ':')
-		b = strconv.AppendUint(b, uint64(ports[k]), 10)
-		b = append(b, ' ')
-	}
-	return string(b)
 }
 
 func stringOf(field json.RawMessage) (string, bool) {

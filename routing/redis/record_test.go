@@ -35,7 +35,7 @@ func TestRecordOfARunningSandbox(t *testing.T) {
 				t.Fatal(err)
 			}
 			if r.SandboxID != "sbx-1" || r.State != routing.StateRunning || r.Host != netip.MustParseAddr("10.20.30.41") ||
-				len(r.Ports) != 3 || r.Ports[8080] != 31003 || r.Ports[22555] != 31001 || r.Problem != "" || len(r.Lifecycle) != 16 {
+				r.Ports.String() != "22:31002 8080:31003 22555:31001 " || r.Problem != "" || len(r.Lifecycle) != 16 {
 				t.Fatalf("got %+v", r)
 			}
 		})
@@ -158,7 +158,7 @@ func TestRecordPorts(t *testing.T) {
 		`"8080"`: {problem: "port_mapping is not an object"},
 	} {
 		r, err := parse(t, `{"state":"running","port_mapping":`+field+`}`)
-		if err != nil || portsText(r.Ports) != want.ports || r.Problem != want.problem {
+		if err != nil || r.Ports.String() != want.ports || r.Problem != want.problem {
 			t.Errorf("%s: %+v, %v; want %+v", field, r, err, want)
 		}
 	}
@@ -197,7 +197,7 @@ func TestRecordLifecycleChangesWithTheLifeAndNothingElse(t *testing.T) {
 func TestRecordFieldNamesAreConfigurable(t *testing.T) {
 	names := Fields{State: "phase", HostIP: "ip"}.withDefaults()
 	r, err := parseRecord("a", []byte(`{"phase":"running","ip":"10.0.0.1","state":"deleted","port_mapping":{"1":2}}`), names, nil)
-	if err != nil || r.State != routing.StateRunning || r.Host != netip.MustParseAddr("10.0.0.1") || r.Ports[1] != 2 {
+	if err != nil || r.State != routing.StateRunning || r.Host != netip.MustParseAddr("10.0.0.1") || r.Ports.String() != "1:2 " {
 		t.Fatalf("got %+v, %v", r, err)
 	}
 }
@@ -235,7 +235,7 @@ func FuzzParseRecord(f *testing.F) {
 		if !json.Valid(record) || r.State == routing.StateUnknown || r.SandboxID != "sbx-1" || r.Lifecycle == "" || r.Host.Zone() != "" {
 			t.Fatalf("%q: %+v", record, r)
 		}
-		for inside, outside := range r.Ports {
+		for inside, outside := range r.Ports.All() {
 			if inside == 0 || outside == 0 {
 				t.Fatalf("%q: port 0", record)
 			}

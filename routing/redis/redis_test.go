@@ -54,7 +54,7 @@ func TestLookupReadsPlainStrings(t *testing.T) {
 	s.Do("SET", "alive:a", record("a", "1"))
 	s.Do("SET", "alive:b", "["+record("b", "1")+"]")
 	r := open(t, at(s))
-	if route := want(t, r, "a", nil); route.SandboxID != "a" || route.State != routing.StateRunning || route.Ports[8080] != 31003 {
+	if route := want(t, r, "a", nil); route.SandboxID != "a" || route.State != routing.StateRunning || route.Ports.String() != "8080:31003 " {
 		t.Fatalf("got %+v", route)
 	}
 	want(t, r, "b", nil)

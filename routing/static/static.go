@@ -103,7 +103,7 @@ func (s Sandbox) route(id string) (*routing.Route, error) {
 		}
 		parts = append(parts, strconv.Itoa(int(inside)), strconv.Itoa(int(outside)))
 	}
-	r.Ports = maps.Clone(s.Ports)
+	r.Ports = routing.PortsOf(s.Ports)
 	if r.Lifecycle == "" {
 		r.Lifecycle = routing.LifecycleOf(parts...)
 	}

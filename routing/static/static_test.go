@@ -40,7 +40,7 @@ func TestLookup(t *testing.T) {
 			t.Errorf("%s: %+v, %v", id, route, err)
 		}
 	}
-	if route, err := r.Lookup(t.Context(), "b"); err != nil || route.Ports[8080] != 31003 || route.Lifecycle != "7" {
+	if route, err := r.Lookup(t.Context(), "b"); err != nil || route.Ports.String() != "8080:31003 " || route.Lifecycle != "7" {
 		t.Errorf("b: %+v, %v", route, err)
 	}
 	if _, err := r.Lookup(t.Context(), "unknown"); !errors.Is(err, routing.ErrGone) {

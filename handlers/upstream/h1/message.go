@@ -67,6 +67,9 @@ func compose(r *http.Request) (*message, error) {
 // head writes the request line and the headers of the caller.
 func (m *message) head() error {
 	r := m.req
+	if r.Header == nil {
+		return errors.New("headers that are nil")
+	}
 	if r.URL == nil || r.URL.Scheme != "http" || r.URL.Host == "" {
 		return errors.New("not a URL to send a request to")
 	}
