@@ -22,14 +22,13 @@ type Cutter interface{ Cut() }
 // tie lets the end of the request's context close the connection. It reports false when
 // that has come already.
 func (x *exchange) tie() bool {
-	ctx := x.req.Context()
-	if l, ok := ctx.(Lifeline); ok {
+	if l, ok := x.ctx.(Lifeline); ok {
 		if !l.Tie(x.conn) {
 			return false
 		}
 		x.line = l
-	} else if ctx.Done() != nil {
-		x.stop = context.AfterFunc(ctx, x.conn.Cut)
+	} else if x.ctx.Done() != nil {
+		x.stop = context.AfterFunc(x.ctx, x.conn.Cut)
 	}
 	return true
 }

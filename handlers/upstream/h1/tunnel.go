@@ -18,7 +18,7 @@ type tunnel struct {
 func (x *exchange) handOver() (io.ReadCloser, error) {
 	if !x.untie() {
 		x.end(false)
-		return nil, context.Cause(x.req.Context())
+		return nil, context.Cause(x.ctx)
 	}
 	x.over.Store(true)
 	return &tunnel{conn: x.conn, pool: x.pool}, nil
