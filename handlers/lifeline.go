@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
-	"github.com/caddy-e2b/gateway/handlers/upstream"
+	"github.com/caddy-e2b/gateway/handlers/upstream/h1"
 )
 
 // lifeline is the context of a call that is sent on. It ends with the client's
@@ -27,7 +27,7 @@ type lifeline struct {
 	over     bool        // the call is, so nobody hears of an end any more
 	lasting  bool        // the call is, so its bounds have timers
 	bounds   [2]bound
-	tied     upstream.Cutter
+	tied     h1.Cutter
 }
 
 // bound is how long a call may last, or a part of it.
@@ -104,8 +104,8 @@ func (l *lifeline) cut() {
 	}
 }
 
-// Tie implements [upstream.Lifeline].
-func (l *lifeline) Tie(c upstream.Cutter) bool {
+// Tie implements [h1.Lifeline].
+func (l *lifeline) Tie(c h1.Cutter) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.err() != nil {
@@ -115,7 +115,7 @@ func (l *lifeline) Tie(c upstream.Cutter) bool {
 	return true
 }
 
-// Untie implements [upstream.Lifeline].
+// Untie implements [h1.Lifeline].
 func (l *lifeline) Untie() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -194,3 +194,5 @@ func (b *bound) stop() {
 		b.timer = nil
 	}
 }
+
+var _ h1.Lifeline = (*lifeline)(nil)

@@ -272,7 +272,7 @@ func (c *dataCall) readBody(b []byte) error {
 // bodyWait is a call that waits for its request's body.
 type bodyWait dataCall
 
-// Cut implements [upstream.Cutter].
+// Cut implements [h1.Cutter].
 func (c *bodyWait) Cut() { _ = c.control.SetReadDeadline(time.Unix(1, 0)) }
 
 // bodyCut is what a client is told whose request body has no end.

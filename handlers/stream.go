@@ -48,6 +48,7 @@ func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {
 		OnFinal:    c.endSoon,
 		Classify:   c.classifier(protocol.MediaType(h.Get("Content-Type"))),
 	}
+	resp.Request = nil // what was sent is not held for as long as the stream lives
 	res := relay.Copy(resp.Body)
 	switch {
 	case res.WriteErr != nil, c.r.Context().Err() != nil && !res.Ended:

@@ -10,6 +10,8 @@ import (
 	"net/http"
 	"net/url"
 	"testing"
+
+	"github.com/caddy-e2b/gateway/handlers/upstream/h1"
 )
 
 // answering is a server that answers each request, which must come in one piece, with
@@ -48,11 +50,9 @@ const smallAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: 
 
 // smallCall makes the round trip of a small unary call, as the gateway sends it. The
 // request itself is made once: it is not the client's.
-func smallCall(t testing.TB, c Config) (call func()) {
+func smallCall(t testing.TB, ctx context.Context, c Config) (call func()) {
 	tr := New(c)
 	t.Cleanup(tr.CloseIdle)
-	ctx, cancel := context.WithCancel(t.Context())
-	t.Cleanup(cancel)
 	content := []byte(`{"question":"?"}`)
 	reader := bytes.NewReader(content)
 	body := io.NopCloser(reader)
@@ -84,10 +84,40 @@ func smallCall(t testing.TB, c Config) (call func()) {
 	}
 }
 
+// line is a context that a connection can be tied to.
+type line struct {
+	context.Context
+	tied h1.Cutter
+}
+
+func (l *line) Tie(c h1.Cutter) bool { l.tied = c; return true }
+func (l *line) Untie() bool          { l.tied = nil; return true }
+
+// Nine of them are http.ReadResponse's, for three headers and a body. The others are
+// the exchange and, where the context is no Lifeline, what listens to its end.
+func TestWhatASmallCallAllocates(t *testing.T) {
+	another, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	for name, tc := range map[string]struct {
+		ctx  context.Context
+		most float64
+	}{
+		"without an end":  {context.Background(), 11},
+		"of a Lifeline":   {&line{Context: context.Background()}, 11},
+		"of another kind": {another, 14},
+	} {
+		call := smallCall(t, tc.ctx, Config{})
+		call()
+		if n := testing.AllocsPerRun(500, call); n > tc.most+dropped || dropped == 0 && n != tc.most {
+			t.Errorf("in a context %s: %v allocations", name, n)
+		}
+	}
+}
+
 func BenchmarkSmallCall(b *testing.B) {
 	for _, client := range []Client{Lean, Standard} {
 		b.Run(string(client), func(b *testing.B) {
-			call := smallCall(b, Config{Client: client})
+			call := smallCall(b, b.Context(), Config{Client: client})
 			call()
 			b.ReportAllocs()
 			for b.Loop() {

@@ -28,10 +28,11 @@ type Conn interface {
 	// WriteNow writes what can be written without waiting. n may be less than
 	// len(p) without an error.
 	WriteNow(p []byte) (n int, err error)
-	// Quiet reports that there is nothing to read: no bytes, no end, no error. It
-	// takes nothing.
+	// Quiet reports that there is nothing to read: no bytes, no end, no error. If
+	// it is false the connection can only be closed.
 	Quiet() bool
-	// WatchIdle is Quiet for somebody else than who uses the connection.
+	// WatchIdle is Quiet for somebody else than who uses the connection. It takes
+	// nothing from it.
 	WatchIdle() (quiet bool)
 	// WatchUsed is called every second or so while the connection is in use, by
 	// somebody else. It must return soon.
@@ -83,21 +84,20 @@ func (c *Client) CloseIdle() { c.pool.closeIdle() }
 // When the context of r ends before the answer has, the connection is closed, and
 // the error is the context's cause. r.Body is closed in any case, maybe later.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
-	m, err := compose(r)
-	if err != nil {
+	x := &exchange{pool: &c.pool, ctx: r.Context()}
+	if err := x.m.compose(r); err != nil {
 		if r.Body != nil {
 			r.Body.Close()
 		}
 		return nil, err
 	}
-	ctx := r.Context()
 	for {
-		on, err := c.connect(ctx, r.URL.Host)
+		on, err := c.connect(x.ctx, r.URL.Host)
 		if err != nil {
-			m.drop()
+			x.m.drop()
 			return nil, err
 		}
-		resp, err := c.exchange(on, m)
+		resp, err := x.on(on)
 		if err != errNotSent {
 			return resp, err
 		}

@@ -22,9 +22,8 @@ var errHeadTooLong = errors.New("the head of the answer is too long")
 type conn struct {
 	Conn
 	br     *bufio.Reader
-	limit  int64  // how much more may be read
-	hangUp func() // closes it, from anywhere
-	reused bool   // it has carried an answer
+	limit  int64 // how much more may be read
+	reused bool  // it has carried an answer
 	home   *home
 
 	// Guarded by the lock of its shard.
@@ -37,9 +36,11 @@ type conn struct {
 func newConn(raw Conn, h *home) *conn {
 	c := &conn{Conn: raw, home: h, limit: math.MaxInt64}
 	c.br = bufio.NewReaderSize(limited{c}, readBuffer)
-	c.hangUp = func() { raw.Close() }
 	return c
 }
+
+// Cut closes the connection, whoever uses it.
+func (c *conn) Cut() { c.Conn.Close() }
 
 // limited is what a conn's buffer reads from.
 type limited struct{ *conn }

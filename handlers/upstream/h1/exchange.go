@@ -25,37 +25,44 @@ var errNotSent = errors.New("nothing was sent")
 type exchange struct {
 	pool    *pool
 	conn    *conn
-	req     *http.Request
-	stop    func() bool // keeps the end of the context from closing the connection; nil if it has none
-	sending *sending    // nil when all was written at once
-	werr    error       // why that failed
-	keep    bool        // the connection may be used again when the answer is over
-	body    io.Reader   // of the answer
-	last    error       // what reading it ended with
-	over    atomic.Bool // the connection is not the exchange's any more
+	ctx     context.Context // of the request
+	m       message         // whoever sends it owns it
+	line    Lifeline        // that the connection is tied to, see tie
+	stop    func() bool     // unties it from any other context
+	sending *sending        // nil when all was written at once
+	werr    error           // why that failed
+	keep    bool            // the connection may be used again when the answer is over
+	body    io.Reader       // of the answer
+	last    error           // what reading it ended with
+	over    atomic.Bool     // the connection is not the exchange's any more
 }
 
-// exchange sends m on a connection, and returns the answer. The use of the connection
-// ends with the body of the answer or an error. So does that of m, unless the error is
-// errNotSent.
-func (c *Client) exchange(on *conn, m *message) (*http.Response, error) {
-	x := &exchange{pool: &c.pool, conn: on, req: m.req}
-	if err := m.frame(); err != nil {
-		m.drop()
-		c.pool.put(on)
+// on sends the message on a connection and returns the answer. The use of the
+// connection ends with the body of the answer or an error, and so does that of the
+// message, unless the error is errNotSent.
+func (x *exchange) on(c *conn) (*http.Response, error) {
+	x.conn = c
+	err := x.m.frame()
+	if err == nil && !x.tie() {
+		err = context.Canceled
+	}
+	if err != nil {
+		x.m.drop()
+		x.pool.put(c)
 		return nil, x.orCanceled(err)
 	}
-	if ctx := m.req.Context(); ctx.Done() != nil {
-		x.stop = context.AfterFunc(ctx, on.hangUp)
-	}
-	if err := x.write(m); err != nil {
+	r := x.m.req
+	if err := x.write(); err != nil {
 		return nil, err
 	}
-	resp, err := x.answer()
+	resp, err := x.answer(r)
 	if err != nil {
 		return nil, x.failed(fmt.Errorf("no answer: %w", err))
 	}
-	x.keep = !resp.Close && !m.req.Close && resp.StatusCode >= 200
+	x.keep = !resp.Close && !r.Close && resp.StatusCode >= 200
+	if x.sending == nil {
+		x.m = message{} // the answer may last for long, and nobody needs the request
+	}
 	switch {
 	case switched(resp):
 		resp.Body, err = x.handOver()
@@ -64,33 +71,37 @@ func (c *Client) exchange(on *conn, m *message) (*http.Response, error) {
 	default:
 		x.body, resp.Body = resp.Body, x
 	}
-	return resp, err
+	if err != nil {
+		return nil, err
+	}
+	return resp, nil
 }
 
 // write writes what can be written without waiting. The rest is sent while the answer
 // may come. After an error there may be an answer, too: why nothing more is wanted.
-func (x *exchange) write(m *message) error {
-	n, err := x.conn.WriteNow(*m.wire)
+func (x *exchange) write() error {
+	n, err := x.conn.WriteNow(*x.m.wire)
 	switch {
 	case err != nil && n == 0 && x.conn.reused:
 		x.end(false)
+		x.over.Store(false) // it goes on, on another one
 		return errNotSent
 	case err != nil:
 		x.werr = err
-		m.drop()
-	case n < len(*m.wire) || m.body != nil:
-		x.sending = send(x.conn, m, n)
+		x.m.drop()
+	case n < len(*x.m.wire) || x.m.body != nil:
+		x.sending = send(x.conn, &x.m, n)
 	default:
-		m.free()
+		x.m.free()
 	}
 	return nil
 }
 
-// answer reads up to the end of the last head.
-func (x *exchange) answer() (*http.Response, error) {
+// answer reads up to the end of the last head of the answer to r.
+func (x *exchange) answer(r *http.Request) (*http.Response, error) {
 	x.conn.limit = maxHead
 	for {
-		resp, err := http.ReadResponse(x.conn.br, x.req)
+		resp, err := http.ReadResponse(x.conn.br, r)
 		if err != nil {
 			if x.conn.limit <= 0 {
 				err = errHeadTooLong
@@ -112,7 +123,7 @@ func (x *exchange) answer() (*http.Response, error) {
 
 // interim passes on an answer that is not the last.
 func (x *exchange) interim(resp *http.Response) error {
-	trace := httptrace.ContextClientTrace(x.req.Context())
+	trace := httptrace.ContextClientTrace(x.ctx)
 	if x.sending != nil && resp.StatusCode == http.StatusContinue {
 		x.sending.answered(true)
 		if trace != nil && trace.Got100Continue != nil {
@@ -153,8 +164,8 @@ func isEcho(err error) bool {
 
 // orCanceled is err, unless the caller wants nothing more.
 func (x *exchange) orCanceled(err error) error {
-	if ctx := x.req.Context(); ctx.Err() != nil {
-		return context.Cause(ctx)
+	if x.ctx.Err() != nil {
+		return context.Cause(x.ctx)
 	}
 	return err
 }
@@ -170,8 +181,8 @@ func (x *exchange) end(keep bool) {
 		keep = keep && x.sending.whole()
 		x.sending.abandon()
 	}
-	if x.stop != nil && !x.stop() {
-		keep = false // it is being closed
+	if !x.untie() {
+		keep = false
 	}
 	if keep {
 		x.pool.put(x.conn)

@@ -36,11 +36,11 @@ type message struct {
 
 // compose makes the head of a request, except for what frames its body. An error
 // says that r cannot be sent, to anybody.
-func compose(r *http.Request) (*message, error) {
-	m := &message{req: r, body: r.Body, length: r.ContentLength}
+func (m *message) compose(r *http.Request) error {
+	m.req, m.body, m.length = r, r.Body, r.ContentLength
 	switch {
 	case r.Body == nil && r.ContentLength != 0:
-		return nil, fmt.Errorf("a body of %d bytes that is nil", r.ContentLength)
+		return fmt.Errorf("a body of %d bytes that is nil", r.ContentLength)
 	case r.Body == http.NoBody:
 		m.body, m.length = nil, 0 // it need not be closed
 	case r.Body != nil && r.ContentLength == 0:
@@ -49,7 +49,7 @@ func compose(r *http.Request) (*message, error) {
 	switch {
 	case len(r.TransferEncoding) == 0:
 	case r.TransferEncoding[0] != "chunked":
-		return nil, errors.New("a transfer encoding that is not known")
+		return errors.New("a transfer encoding that is not known")
 	case m.body != nil:
 		m.length = -1
 	}
@@ -59,9 +59,9 @@ func compose(r *http.Request) (*message, error) {
 	m.wire = wires.Get().(*[]byte)
 	if err := m.head(); err != nil {
 		m.free()
-		return nil, err
+		return err
 	}
-	return m, nil
+	return nil
 }
 
 // head writes the request line and the headers of the caller.

@@ -65,7 +65,7 @@ func (s *sending) run() {
 	if errors.As(err, &source) {
 		// The other side waits for what will not come. After an error of the
 		// connection there may be an answer to read.
-		s.conn.hangUp()
+		s.conn.Cut()
 	}
 }
 

@@ -16,9 +16,9 @@ type tunnel struct {
 
 // handOver makes the connection the caller's. From now on it outlives the context.
 func (x *exchange) handOver() (io.ReadCloser, error) {
-	if x.stop != nil && !x.stop() {
+	if !x.untie() {
 		x.end(false)
-		return nil, context.Cause(x.req.Context())
+		return nil, context.Cause(x.ctx)
 	}
 	x.over.Store(true)
 	return &tunnel{conn: x.conn, pool: x.pool}, nil
