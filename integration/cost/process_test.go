@@ -104,7 +104,7 @@ func (p *process) spent(t testing.TB) (all time.Duration) {
 // that of the floor: of the real binary alone, under 16 connections, in pairs that follow one another.
 func BenchmarkProcessor(b *testing.B) {
 	p := startProcess(b, "", "")
-	const connections, each = 16, 400
+	const connections, each = 16, 100
 	crowd := func(url string) (all []*client) {
 		for range connections {
 			all = append(all, dial(b, url))
@@ -121,14 +121,15 @@ func BenchmarkProcessor(b *testing.B) {
 		return float64(p.spent(b)-before) / (connections * each) / 1e3
 	}
 	floor, gateway := crowd(p.URLOf(":81")), crowd(p.URL)
-	var floors, gateways, ratios []float64
+	var floors, gateways []float64
 	for b.Loop() {
 		f, g := cost(floor), cost(gateway)
-		floors, gateways, ratios = append(floors, f), append(gateways, g), append(ratios, g/f)
+		floors, gateways = append(floors, f), append(gateways, g)
 	}
-	median := func(of []float64) float64 { slices.Sort(of); return of[len(of)/2] }
+	// What else the machine does makes everything dearer, and never cheaper.
+	low := func(of []float64) float64 { slices.Sort(of); return of[len(of)/10] }
 	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(median(floors), "floor-µs")
-	b.ReportMetric(median(gateways), "gateway-µs")
-	b.ReportMetric(median(ratios), "ratio")
+	b.ReportMetric(low(floors), "floor-µs")
+	b.ReportMetric(low(gateways), "gateway-µs")
+	b.ReportMetric(low(gateways)/low(floors), "ratio")
 }
