@@ -79,6 +79,15 @@ func (p *process) allocations(t testing.TB, on *client) int {
 	return least
 }
 
+// redisCalls is how often the gateway has asked Redis for a record.
+func (p *process) redisCalls() int {
+	n := 0
+	for _, command := range []string{"get", "mget", "json.get", "json.mget", "evalsha", "evalsha_ro", "eval", "eval_ro", "fcall", "hgetall", "exists", "ttl"} {
+		n += p.redis.Calls(command)
+	}
+	return n
+}
+
 // spent is the time that the process has spent on processors.
 func (p *process) spent(t testing.TB) (all time.Duration) {
 	t.Helper()
