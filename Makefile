@@ -3,7 +3,7 @@
 #   make demo        gateway and a pretend ROCK on loopback, ready for an SDK
 #   make demo-redis  the same with a real redis-server as registry
 #   make test        everything: lint, unit tests with the race detector, the real SDKs
-#   make bench       the gateway against stock reverse_proxy, as ratios
+#   make bench       the gateway against Caddy, Go, nginx and HAProxy; writes docs/benchmarks.md (12 minutes)
 #   make scale       16 gateways on one Redis: commands, bytes and processor time (1 minute)
 #   make headline    53,000 commands from the real SDKs, 10,000 of them killed (7 to 10 minutes)
 #   make lint        gofmt, go vet, staticcheck
@@ -23,7 +23,7 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test bench scale headline deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test bench bench-deps scale headline deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -42,8 +42,9 @@ test:
 	$(MAKE) --no-print-directory -j2 --output-sync=target deps lint
 	go test -race -timeout $(TEST_TIMEOUT) $(or $(ARGS),./...)
 
-bench:
-	go test -run '^$$' -bench . -benchtime 31x $(or $(ARGS),./integration/bench)
+# One load, writing nothing: make bench ARGS='-bench Promises/unary -rounds 3'.
+bench: bench-deps
+	go test -timeout 1h -run '^$$' -bench Promises -benchtime 1x ./integration/bench -report $(CURDIR)/docs/benchmarks.md $(ARGS)
 
 # The short form of it is part of `make test`. Prints the table of docs/scaling.md and leaves it there.
 scale: deps
@@ -55,6 +56,9 @@ headline: deps
 
 deps:
 	@integration/tools/install.sh
+
+bench-deps:
+	@integration/tools/install.sh bench
 
 lint: format-check vet staticcheck
 

@@ -50,6 +50,9 @@ func (c *Config) Check() error {
 	if !slices.Contains([]string{"", "hide", "show"}, c.SandboxAddress) {
 		return fmt.Errorf("sandbox_address is hide or show, not %q", c.SandboxAddress)
 	}
+	if !slices.Contains([]string{"", "lean", "standard"}, c.UpstreamClient) {
+		return fmt.Errorf("upstream_client is lean or standard, not %q", c.UpstreamClient)
+	}
 	for _, domain := range c.Domains {
 		if hasPlaceholder(domain) {
 			continue

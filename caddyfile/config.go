@@ -106,6 +106,13 @@ type Config struct {
 	// closes after 30s. Default: 25s.
 	IdleTimeout caddy.Duration `json:"idle_timeout,omitempty"`
 
+	// UpstreamClient is what sends HTTP/1.1 without TLS to ROCK and to sandboxes:
+	// "lean", the gateway's own client, or "standard", that of Go's standard
+	// library. What they do is the same; the lean one costs less. The other is the
+	// way back if it should ever be found at fault. HTTP/2, TLS and what goes
+	// through a rocklet are sent by the standard one always. Default: "lean".
+	UpstreamClient string `json:"upstream_client,omitempty"`
+
 	// ControlTimeout bounds a control-plane call, from its first byte sent to
 	// its last byte received. ROCK answers a create when the sandbox is up, so
 	// it is long. Default: 15m.

@@ -32,6 +32,7 @@ import (
 //	    rock_api          off|admin
 //	    dial_timeout      <duration>
 //	    idle_timeout      <duration>
+//	    upstream_client   lean|standard
 //	    control_timeout   <duration>
 //	    max_held_envelope <size>
 //	    buffer_body       <size>
@@ -97,6 +98,8 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 			return duration(d, &c.DialTimeout)
 		case "idle_timeout":
 			return duration(d, &c.IdleTimeout)
+		case "upstream_client":
+			return choice(d, &c.UpstreamClient, "lean", "standard")
 		case "control_timeout":
 			return duration(d, &c.ControlTimeout)
 		case "max_held_envelope":
@@ -115,7 +118,7 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 			return duration(d, &c.DrainTimeout)
 		default:
 			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "domain", "traffic", "sandbox_address", "ready_timeout", "ready_waiting",
-				"activity", "cors", "limits", "rock_api", "dial_timeout", "idle_timeout",
+				"activity", "cors", "limits", "rock_api", "dial_timeout", "idle_timeout", "upstream_client",
 				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout")
 		}
 	}, "cluster")

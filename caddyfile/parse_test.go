@@ -49,6 +49,7 @@ func TestAJSONConfigIsHeldToTheRulesOfTheCaddyfile(t *testing.T) {
 		"CIDR notation":                `{"clusters": [{"name":"a","admin":["http://a"],"proxy":["http://a"],"mode":"direct","allow":["rock"]}]}`,
 		"cert and key belong together": `{"clusters": [{"name":"a","admin":["http://a"],"proxy":["http://a"],"tls":{"key":"k"}}]}`,
 		"must not be negative":         `{"clusters": [{"name":"a","admin":["http://a"],"proxy":["http://a"]}],"dial_timeout":-1}`,
+		"lean or standard":             `{"clusters": [{"name":"a","admin":["http://a"],"proxy":["http://a"]}],"upstream_client":"curl"}`,
 		"buffer_body":                  `{"clusters": [{"name":"a","admin":["http://a"],"proxy":["http://a"]}],"buffer_body":-1}`,
 	} {
 		var c Config

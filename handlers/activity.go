@@ -187,7 +187,6 @@ func (g *Gateway) moved() (routes []*routing.Route) {
 			routes = append(routes, r.route)
 		}
 	}
-	g.streams.each(note)
 	g.calls.each(note)
 	return routes
 }

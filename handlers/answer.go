@@ -37,7 +37,7 @@ func (c *dataCall) answer(resp *http.Response) {
 	}
 	if protocol.MediaType(resp.Header.Get("Content-Type")) == protocol.EventStream {
 		// It may be silent for as long as its sandbox lives.
-		c.register()
+		c.register(true)
 		unbuffered(c.w.Header())
 	}
 	c.writeHead(resp)
@@ -63,9 +63,16 @@ func (c *dataCall) writeHead(resp *http.Response) {
 		h.Add("Trailer", name) // RFC 9110 section 6.6.2, as far as the upstream has said
 	}
 	c.w.WriteHeader(resp.StatusCode)
-	if resp.ContentLength != 0 {
+	if resp.ContentLength != 0 && !isThere(resp) {
 		_ = c.control.Flush()
 	}
+}
+
+// isThere reports an answer whose body can be read without waiting, so that its head
+// need not be sent before.
+func isThere(resp *http.Response) bool {
+	ahead, ok := resp.Body.(interface{ Buffered() int })
+	return ok && resp.ContentLength > 0 && int64(ahead.Buffered()) >= resp.ContentLength
 }
 
 // answerHeaders copies the headers of the sandbox's answer to the client.
@@ -76,7 +83,11 @@ func (c *dataCall) answerHeaders(h http.Header, resp *http.Response) {
 	}
 	answerHeaders(h, resp)
 	if c.g.opt.Access != nil {
-		h["Vary"] = append(slices.Clip(h["Vary"]), varies)
+		if others := h["Vary"]; len(others) > 0 {
+			h["Vary"] = append(slices.Clip(others), varies)
+		} else {
+			h["Vary"] = onlyVaries
+		}
 	}
 }
 
@@ -84,6 +95,8 @@ func (c *dataCall) answerHeaders(h http.Header, resp *http.Response) {
 // a host that all sandboxes share, the URL of a file is the same for each: a cache
 // would give what one client got to another (RFC 9111 section 4.1).
 const varies = routing.HeaderSandboxID + ", " + routing.HeaderSandboxPort + ", " + auth.HeaderAccessToken
+
+var onlyVaries = []string{varies}
 
 // copyBody relays a body that has no room for a failure: if it is cut here, it
 // must look cut there. An answer that ended early is never ended cleanly.
@@ -110,7 +123,7 @@ func (c *dataCall) cut(err error) {
 	c.out.Abort = true
 	c.out.Err = err
 	c.out.End = cause.Truncated
-	if by := endedBy(c.ctx); by != cause.OK {
+	if by := endedBy(c.line); by != cause.OK {
 		c.out.End = by
 	}
 	if c.r.Context().Err() != nil {
@@ -158,6 +171,9 @@ func (c *dataCall) clientGone(err error) {
 // known: none that may not be a header of the answer either, and none of which
 // only a header is to be believed (RFC 9110 section 6.5.1).
 func trailersOf(resp *http.Response) http.Header {
+	if len(resp.Trailer) == 0 {
+		return nil
+	}
 	passed := make(http.Header, len(resp.Trailer))
 	endToEnd(passed, resp.Trailer)
 	for name := range connectionNames(resp.Header) {

@@ -27,10 +27,10 @@ func (c *dataCall) endsInTrailers(resp *http.Response) bool {
 // answerGRPC relays such an answer.
 func (c *dataCall) answerGRPC(resp *http.Response) {
 	c.proto = protocol.GRPC
-	c.register()
+	c.register(true)
 	c.writeHead(resp)
 	// net/http's HTTP/2 does not look at the context while it waits for the client's body.
-	defer context.AfterFunc(c.ctx, func() { _ = resp.Body.Close() })()
+	defer context.AfterFunc(c.line, func() { _ = resp.Body.Close() })()
 	sent := &messages{Writer: c.w}
 	readErr, writeErr := envelope.CopyPlain(sent, c.control.Flush, resp.Body)
 	switch {
@@ -38,7 +38,7 @@ func (c *dataCall) answerGRPC(resp *http.Response) {
 		c.clientGone(writeErr)
 	case readErr == nil:
 		copyTrailers(c.w.Header(), trailersOf(resp))
-	case !sent.whole() || c.r.Context().Err() != nil || endedBy(c.ctx) == cause.OK && resetByApp(readErr):
+	case !sent.whole() || c.r.Context().Err() != nil || endedBy(c.line) == cause.OK && resetByApp(readErr):
 		c.cut(readErr)
 	default:
 		c.out.Err = readErr

@@ -78,7 +78,9 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 	if op.Name == killCall || op.Name == pauseCall {
 		defer g.opt.Deaths.begin(op.SandboxID)()
 	}
-	defer g.calls.add(&running{cancel: func(error) { cancel() }})()
+	call := &running{cancel: cancelFunc(func(error) { cancel() })}
+	g.calls.add(call)
+	defer g.calls.remove(call)
 	if serve := g.ownCall(r, op); serve != nil {
 		c := lifeCall{g: g, ctx: ctx, r: r, who: who, op: op, body: body}
 		if answer, ok := serve(&c); ok {

@@ -13,27 +13,36 @@ import (
 	"github.com/caddy-e2b/gateway/routing"
 )
 
-// dataCall is one data-plane request on its way.
+// dataCall is one data-plane request on its way, and all that lives as long as it:
+// one piece of memory, which nobody uses again. Whoever sends the request may hold on
+// to a part of it for longer.
 type dataCall struct {
 	g       *Gateway
-	w       http.ResponseWriter
+	w       http.ResponseWriter // the watchdog
 	r       *http.Request
-	control *http.ResponseController
+	control http.ResponseController
 	target  routing.Target
 	route   *routing.Route
 	cluster *routing.Cluster
-	body    *streamedBody   // nil when the body was read first
-	dog     *watchdog       // w is it, too
-	ctx     context.Context // of the request that was sent on
-	cancel  context.CancelCauseFunc
-	// forget takes the call out of where it is registered.
-	forget func()
-	proto  protocol.Protocol
+	body    *streamedBody // nil when the body was read first
+	dog     watchdog
+	line    *lifeline // of the request that was sent on, nil before
+	listed  *running  // where the call is registered, nil while it is not
+	proto   protocol.Protocol
 	// waited: the client took its time for a small body.
 	waited bool
 	// answered: the head of an answer was written.
 	answered bool
 	out      Outcome
+
+	silence silence
+
+	// The memory of what nearly every call has.
+	ownLine   lifeline
+	ownListed running
+	ownHop    [1]hop
+	sent      parts
+	heard     heardBody
 }
 
 // serveData carries a call to envd, to what speaks envd's protocol for it, or to
@@ -96,20 +105,25 @@ func (g *Gateway) newCall(r *http.Request, host *routing.Host, out *Outcome) (*d
 	}, shown, cause.Failure{}
 }
 
+// last is told of a call that takes longer than most.
+func (c *dataCall) last() {
+	c.ownLine.last()
+	c.dog.last()
+	c.silence.ofReader()
+}
+
 // guard puts a watchdog between the call and its client.
 func (c *dataCall) guard(w http.ResponseWriter) {
-	c.dog = &watchdog{
-		ResponseWriter: w,
-		control:        http.NewResponseController(w),
-		idle:           max(c.g.opt.UpstreamIdle, 0),
-		stall:          c.g.opt.ClientStall,
-		waiting:        func() bool { return c.body == nil || c.body.whole.Load() },
-	}
+	c.silence.allow, c.silence.r = c.g.opt.Silence, c.r
+	c.dog.ResponseWriter = w
+	c.dog.control = *http.NewResponseController(w)
+	c.dog.idle = max(c.g.opt.UpstreamIdle, 0)
+	c.dog.stall = c.g.opt.ClientStall
 	if c.proto.Framed() {
 		c.dog.idle, c.dog.alive = idleLimits(c.g.opt.UpstreamIdle, keepaliveInterval(c.r.Header))
 	}
-	c.w = c.dog
-	c.control = http.NewResponseController(c.dog)
+	c.w = &c.dog
+	c.control = *http.NewResponseController(c.w)
 }
 
 var errUnknownCluster = errors.New("the route names a cluster that is not configured")
@@ -152,7 +166,9 @@ func (c *dataCall) serve() {
 		c.fail(*f)
 		return
 	}
+	defer c.done()
 	if c.route.State == routing.StateStarting {
+		c.silence.ofBoth()
 		if f := c.awaitReady(); f != nil {
 			c.fail(*f)
 			return
@@ -163,12 +179,11 @@ func (c *dataCall) serve() {
 		c.fail(*f)
 		return
 	}
-	req, done, err := c.request()
+	req, err := c.request()
 	if err != nil {
 		c.fail(*c.bodyFailed(err))
 		return
 	}
-	defer done()
 	if c.waited {
 		if f = c.admitAgain(); f == nil {
 			c.registerAgain()
@@ -189,6 +204,7 @@ func (c *dataCall) serve() {
 	}
 	defer resp.Body.Close()
 	if websocket.Requested(c.r) && websocket.Switched(resp) && websocket.Accepted(c.r, resp) {
+		c.silence.ofBoth()
 		c.tunnel(resp)
 		return
 	}
@@ -198,9 +214,17 @@ func (c *dataCall) serve() {
 		return
 	}
 	c.dog.watch()
-	resp.Body = c.dog.listen(resp.Body)
+	c.heard = c.dog.listen(resp.Body)
+	resp.Body = &c.heard
+	if resp.ContentLength != 0 && !(isThere(resp) && resp.ContentLength <= isShort) {
+		c.silence.ofBoth()
+	}
 	c.answer(resp)
 }
+
+// isShort is how long an answer may be, in bytes, that net/http holds until the handler
+// has returned: nobody waits for a client to take it.
+const isShort = 2 << 10
 
 // nextHop is whom the call is sent on to.
 func (c *dataCall) nextHop() auth.Hop {
@@ -211,17 +235,18 @@ func (c *dataCall) nextHop() auth.Hop {
 }
 
 // request makes the request that is sent on. done must be called when the
-// answer has been relayed.
-func (c *dataCall) request() (req *http.Request, done func(), err error) {
-	ctx, cancel := context.WithCancelCause(c.r.Context())
-	c.ctx, c.cancel = ctx, cancel
-	req = outbound(ctx, c.r, c.nextHop())
+// answer has been relayed, also when there is none.
+func (c *dataCall) request() (*http.Request, error) {
+	c.line = &c.ownLine
+	c.line.begin(c.r.Context())
+	req := c.sent.outbound(c.line, c.r, c.nextHop())
 	if c.toApp() {
 		forApp(req, c.r)
 	} else {
 		// Set, not copied: Connection could have named it, and a preview host
 		// needs neither.
-		req.Header[routing.HeaderSandboxID] = []string{c.target.SandboxID}
+		c.sent.sandboxID[0] = c.target.SandboxID
+		req.Header[routing.HeaderSandboxID] = c.sent.sandboxID[:]
 		req.Header[routing.HeaderSandboxPort] = envdPort
 	}
 	c.withhold(req)
@@ -233,7 +258,7 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		// answers must be read.
 		delete(req.Header, "Accept-Encoding")
 	}
-	done = c.bound()
+	c.bound()
 
 	switch n := c.r.ContentLength; {
 	case n == 0:
@@ -242,75 +267,85 @@ func (c *dataCall) request() (req *http.Request, done func(), err error) {
 		// Reading a small body first sends it in one packet, and keeps
 		// net/http from cutting a streaming answer that starts while the
 		// server still holds the body (golang/go#40747).
-		b := make([]byte, n)
-		begun := time.Now()
+		b := c.sent.room(n)
 		if err := c.readBody(b); err != nil {
-			done()
-			return nil, nil, err
+			return nil, err
 		}
-		c.waited = time.Since(begun) > shortWait
-		bufferedBody(req, b)
+		c.waited = time.Since(c.line.begun) > shortWait
+		c.sent.bufferedBody(req, b)
 	default:
 		// The answer may begin while the body is still coming; over HTTP/1.1
 		// net/http must be told so, or it eats the body.
+		c.silence.ofBoth()
 		_ = c.control.EnableFullDuplex()
-		c.body = &streamedBody{body: c.r.Body, left: n, dog: c.dog}
+		c.body = &streamedBody{body: c.r.Body, left: n, dog: &c.dog}
 		if c.speaksH2C() {
 			c.body.interrupt = func() { _ = c.control.SetReadDeadline(time.Unix(1, 0)) }
 		}
+		c.dog.body = c.body
 		req.Body = c.body
 		req.ContentLength = n
-		stop := done
-		done = func() {
-			if c.answered {
-				_ = c.control.Flush() // it need not wait for the client's body
-			}
-			stop()
-			c.body.finish(c.control)
-		}
 	}
 	if c.dog.idle > 0 {
 		c.dog.watch() // the wait for the answer, too
 	}
-	return req, done, nil
+	return req, nil
 }
 
 // bound lets the gateway give up the call: at the client's deadline, when the
 // sandbox of a stream is ended, and when the gateway goes away.
-func (c *dataCall) bound() (done func()) {
-	stop, cancel := func() bool { return true }, c.cancel
-	c.dog.giveUp = cancel
-	if c.proto.Framed() {
-		c.register()
-	} else {
-		call := &running{c.route, cancel, c.dog}
-		if c.out.Operation.Name == healthCall {
-			call.dog = nil // to ask is not to use
-		}
-		c.forget = c.g.calls.add(call)
-	}
+func (c *dataCall) bound() {
+	c.dog.call = c.line
+	c.register(c.proto.Framed())
 	if d, ok := clientDeadline(c.r.Header); ok && !c.toApp() {
-		stop = time.AfterFunc(d+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop
-	}
-	return func() {
-		c.dog.stop()
-		stop()
-		c.forget()
-		cancel(nil)
+		c.line.within(ofClient, d+deadlineGrace, cause.Deadline)
 	}
 }
 
-// register makes the call a stream: it is ended with its sandbox, and told so.
-func (c *dataCall) register() {
-	if c.forget != nil {
-		c.forget()
+// done ends what request and bound have begun.
+func (c *dataCall) done() {
+	if c.body != nil && c.answered {
+		_ = c.control.Flush() // it need not wait for the client's body
 	}
-	c.forget = c.g.streams.add(&running{c.route, c.cancel, c.dog})
+	c.dog.stop()
+	c.unregister()
+	c.ownLine.end()
+	if c.body != nil {
+		c.body.finish(&c.control)
+	}
+	c.silence.end()
+}
+
+// register notes that the call runs. A stream is ended with its sandbox, and told so.
+func (c *dataCall) register(stream bool) {
+	c.unregister()
+	if c.listed = &c.ownListed; c.ownListed.cancel != nil {
+		c.listed = new(running) // somebody may be looking at the first one
+	}
+	c.listed.route, c.listed.cancel, c.listed.lasts, c.listed.stream = c.route, c.line, c, stream
+	if c.out.Operation.Name != healthCall { // to ask is not to use
+		c.listed.dog = &c.dog
+	}
+	c.g.calls.add(c.listed)
+	if stream {
+		c.g.streams.add(c.listed)
+	}
+}
+
+func (c *dataCall) unregister() {
+	if c.listed == nil {
+		return
+	}
+	c.g.calls.remove(c.listed)
+	if c.listed.stream {
+		c.g.streams.remove(c.listed)
+	}
+	c.listed = nil
 }
 
 // registerAgain notes another route of a call that is a stream.
 func (c *dataCall) registerAgain() {
 	if c.proto.Framed() {
-		c.register()
+		c.register(true)
 	}
 }

@@ -14,7 +14,7 @@ func (c *dataCall) failedToSend(err error) {
 	switch {
 	case c.r.Context().Err() != nil:
 		c.fail(cause.Failure{Cause: cause.ClientGone})
-	case endedBy(c.ctx) != cause.OK:
+	case endedBy(c.line) != cause.OK:
 		c.fail(c.explain(cause.Failure{}))
 	case c.body != nil && c.body.failed.Load() != nil:
 		c.fail(causeOfBody(c.r, *c.body.failed.Load()))
@@ -57,7 +57,7 @@ func (c *dataCall) portClosed() {
 // explanation: it says that nothing was done. So does the status of a sandbox
 // that is stopped; a stream shows none.
 func (c *dataCall) explain(f cause.Failure) cause.Failure {
-	switch by := endedBy(c.ctx); by {
+	switch by := endedBy(c.line); by {
 	case cause.OK:
 	case cause.UpstreamIdle:
 		f = cause.Failure{Cause: by} // unless there is a reason for it

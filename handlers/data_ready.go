@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"bytes"
-	"context"
 	"io"
 	"strconv"
 	"time"
@@ -23,26 +22,27 @@ func (g *Gateway) waits(op routing.Operation, found cause.Cause) bool {
 // awaitReady holds the call until its sandbox runs. The client's deadline counts from
 // the beginning of the call, so what is left of it is sent on.
 func (c *dataCall) awaitReady() *cause.Failure {
-	begun := time.Now()
-	ctx, cancel := context.WithCancelCause(c.r.Context())
-	defer cancel(nil)
-	c.ctx, c.cancel = ctx, cancel
+	c.line = new(lifeline)
+	c.line.begin(c.r.Context())
+	defer c.line.end()
 	deadline, timed := clientDeadline(c.r.Header)
 	timed = timed && !c.toApp() // what that means is the app's business
 	if timed {
-		defer time.AfterFunc(deadline+deadlineGrace, func() { cancel(ended{cause.Deadline}) }).Stop()
+		c.line.within(ofClient, deadline+deadlineGrace, cause.Deadline)
 	}
-	defer c.g.calls.add(&running{c.route, cancel, c.dog})()
+	call := &running{route: c.route, cancel: c.line, dog: &c.dog, lasts: c.line}
+	c.g.calls.add(call)
+	defer c.g.calls.remove(call)
 	if err := c.readAhead(); err != nil {
 		return c.bodyFailed(err)
 	}
-	_, f, err := c.g.awaitReady(ctx, c.route)
+	_, f, err := c.g.awaitReady(c.line, c.route)
 	if f.Cause != cause.OK {
 		c.out.Err = err
 		return &f
 	}
 	if timed {
-		left := max(deadline-time.Since(begun), time.Millisecond)
+		left := max(deadline-time.Since(c.line.begun), time.Millisecond)
 		c.r.Header["Connect-Timeout-Ms"] = []string{strconv.FormatInt(left.Milliseconds(), 10)}
 	}
 	return c.admitAgain()
@@ -75,7 +75,7 @@ func (c *dataCall) readAhead() error {
 func (c *dataCall) bodyFailed(err error) *cause.Failure {
 	c.out.Err = err
 	f := causeOfBody(c.r, err)
-	switch by := endedBy(c.ctx); by {
+	switch by := endedBy(c.line); by {
 	case cause.OK:
 	case cause.BadRequest:
 		f = bodyCut

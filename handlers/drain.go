@@ -3,8 +3,6 @@ package handlers
 import (
 	"context"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
@@ -77,99 +75,11 @@ func (g *Gateway) endSpread(ctx context.Context, over time.Duration) (done bool)
 			return false
 		}
 		for due := int(float64(len(all)) * float64(passed) / float64(over)); next < due; next++ {
-			all[next].cancel(ended{cause.Drain})
+			all[next].cancel.cancel(ended{cause.Drain})
 		}
 		if g.calls.wait(ctx, min(spreadStep, over-passed)) {
 			return true
 		}
-	}
-}
-
-// calls counts the calls that are being served, and lets the ones that are no
-// streams be given up.
-type calls struct {
-	running atomic.Int64
-	closed  atomic.Bool
-	// over has a value when running may have come to 0 after closed was set.
-	// It holds one.
-	over chan struct{}
-
-	mu      sync.Mutex
-	others  map[*running]struct{} // calls that are no streams
-	givenUp bool
-}
-
-// enter counts a call, which must leave whatever enter says. It reports false
-// when the gateway drains: the call must be refused.
-func (c *calls) enter() bool {
-	c.running.Add(1)
-	return !c.closed.Load()
-}
-
-func (c *calls) leave() {
-	if c.running.Add(-1) == 0 && c.closed.Load() {
-		select {
-		case c.over <- struct{}{}:
-		default:
-		}
-	}
-}
-
-func (c *calls) close() { c.closed.Store(true) }
-
-// wait waits until no call is served any more, for at most d. It reports
-// whether that is so.
-func (c *calls) wait(ctx context.Context, d time.Duration) bool {
-	limit := time.NewTimer(d)
-	defer limit.Stop()
-	for c.running.Load() > 0 {
-		select {
-		case <-c.over:
-		case <-limit.C:
-			return c.running.Load() == 0
-		case <-ctx.Done():
-			return c.running.Load() == 0
-		}
-	}
-	return true
-}
-
-// add registers a call that is no stream. The function that it returns takes it
-// out.
-func (c *calls) add(r *running) (remove func()) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.givenUp {
-		r.cancel(ended{cause.Deadline})
-	}
-	if c.others == nil {
-		c.others = map[*running]struct{}{}
-	}
-	c.others[r] = struct{}{}
-	return func() {
-		c.mu.Lock()
-		defer c.mu.Unlock()
-		delete(c.others, r)
-	}
-}
-
-// each does something with every call that is no stream, in no order.
-func (c *calls) each(do func(*running)) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	for r := range c.others {
-		do(r)
-	}
-}
-
-// giveUp gives up the calls that are no streams. To their clients it is the
-// gateway's time that ran out: cause.Drain would promise that nothing was done.
-func (c *calls) giveUp() {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.givenUp = true
-	for r := range c.others {
-		r.cancel(ended{cause.Deadline})
 	}
 }
 

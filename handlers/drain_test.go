@@ -46,12 +46,13 @@ func idleGateway(t *testing.T) *Gateway {
 func (g *Gateway) run(sandbox string, over func()) {
 	g.calls.enter()
 	ctx, cancel := context.WithCancelCause(context.Background())
-	remove := g.streams.add(&running{&routing.Route{SandboxID: sandbox}, cancel, nil})
+	stream := &running{route: &routing.Route{SandboxID: sandbox}, cancel: cancelFunc(cancel)}
+	g.streams.add(stream)
 	context.AfterFunc(ctx, func() {
 		if endedBy(ctx) == cause.Drain {
 			over()
 		}
-		remove()
+		g.streams.remove(stream)
 		g.calls.leave()
 	})
 }

@@ -53,7 +53,7 @@ func schemeOf(r *http.Request) []string {
 // setForwarded tells the next hop where a request comes from, as reverse proxies
 // do: the client's address is appended to those that a trusted proxy has told,
 // whose word about scheme and host stands.
-func setForwarded(h http.Header, r *http.Request) {
+func (p *parts) setForwarded(h http.Header, r *http.Request) {
 	// No address: the peer is on a Unix socket.
 	address, _, _ := net.SplitHostPort(r.RemoteAddr)
 	address, _, _ = strings.Cut(address, "%") // a zone means something here only
@@ -61,12 +61,14 @@ func setForwarded(h http.Header, r *http.Request) {
 		address = strings.Join(prior, ", ") + ", " + address
 	}
 	if address != "" {
-		h["X-Forwarded-For"] = []string{address}
+		p.forwardedFor[0] = address
+		h["X-Forwarded-For"] = p.forwardedFor[:]
 	}
 	if len(h["X-Forwarded-Proto"]) == 0 {
 		h["X-Forwarded-Proto"] = schemeOf(r)
 	}
 	if len(h["X-Forwarded-Host"]) == 0 && r.Host != "" {
-		h["X-Forwarded-Host"] = []string{r.Host}
+		p.host[0] = r.Host
+		h["X-Forwarded-Host"] = p.host[:]
 	}
 }

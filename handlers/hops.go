@@ -35,12 +35,13 @@ func (c *dataCall) hops() ([]hop, *cause.Failure) {
 		c.out.Err = err
 		return nil, &cause.Failure{Cause: cause.RouteUnusable}
 	case door.Address != "":
-		return []hop{{scheme: c.scheme(), address: door.Address, inside: door.Inside}}, nil
+		c.ownHop[0] = hop{scheme: c.scheme(), address: door.Address, inside: door.Inside}
+		return c.ownHop[:], nil
 	}
 	candidates := c.cluster.Proxy.Candidates(c.target.SandboxID)
-	hops := make([]hop, len(candidates))
-	for i, e := range candidates {
-		hops[i] = hop{scheme: e.Scheme, address: e.Address, endpoint: e}
+	hops := c.ownHop[:0]
+	for _, e := range candidates {
+		hops = append(hops, hop{scheme: e.Scheme, address: e.Address, endpoint: e})
 	}
 	return hops, nil
 }
@@ -133,8 +134,7 @@ func (c *dataCall) send(req *http.Request, hops []hop) (*http.Response, error) {
 		}
 		var resp *http.Response
 		resp, err = c.g.opt.Upstream.RoundTrip(req)
-		var dial *upstream.DialError
-		if !errors.As(err, &dial) {
+		if !dialFailed(err) {
 			if h.endpoint != nil && err == nil {
 				c.cluster.Proxy.Dialled(h.endpoint)
 			}
@@ -151,4 +151,12 @@ func (c *dataCall) send(req *http.Request, hops []hop) (*http.Response, error) {
 		}
 	}
 	return nil, err
+}
+
+func dialFailed(err error) bool {
+	if err == nil {
+		return false
+	}
+	var dial *upstream.DialError
+	return errors.As(err, &dial)
 }

@@ -72,12 +72,14 @@ func TestAPauseWithoutTheOptionIsRocksToAnswer(t *testing.T) {
 func TestAPauseTellsTheStreamsOfTheSandbox(t *testing.T) {
 	w := newWard(t)
 	told := make(chan cause.Cause, 1)
-	defer w.gateway.streams.add(&running{route: &routing.Route{SandboxID: "alices"}, cancel: func(err error) {
+	stream := &running{route: &routing.Route{SandboxID: "alices"}, cancel: cancelFunc(func(err error) {
 		var why ended
 		if errors.As(err, &why) {
 			told <- why.cause
 		}
-	}})()
+	})}
+	w.gateway.streams.add(stream)
+	defer w.gateway.streams.remove(stream)
 	if r := w.life("pause", `{}`); r.status != 204 {
 		t.Fatalf("%d %s", r.status, r.body)
 	}

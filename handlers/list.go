@@ -92,7 +92,9 @@ func (g *Gateway) serveList(w http.ResponseWriter, r *http.Request, who *caller,
 
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
 	defer cancel()
-	defer g.calls.add(&running{cancel: func(error) { cancel() }})()
+	call := &running{cancel: cancelFunc(func(error) { cancel() })}
+	g.calls.add(call)
+	defer g.calls.remove(call)
 	items, at, err := l.gather(ctx, clusters)
 	if err != nil {
 		out.Cluster, out.Err = at.Name, err

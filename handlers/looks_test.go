@@ -102,7 +102,9 @@ func TestEveryGatewayHearsOfADeath(t *testing.T) {
 		older, _ := looking(t, deaths)
 		newer, _ := looking(t, deaths)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		defer older.streams.add(&running{life("life1"), cancel, nil})()
+		stream := &running{route: life("life1"), cancel: cancelFunc(cancel)}
+		older.streams.add(stream)
+		defer older.streams.remove(stream)
 		over := newer.opt.Deaths.begin("a")
 		found := make(chan cause.Cause)
 		go func() { found <- older.looks.why(t.Context(), life("life1")) }()
@@ -144,7 +146,9 @@ func TestASweepIsBoundedAndEndsWithItsGateway(t *testing.T) {
 		for i := range sandboxes {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			route := &routing.Route{SandboxID: fmt.Sprint("sbx-", i), Lifecycle: "life1"}
-			defer g.streams.add(&running{route, cancel, nil})()
+			stream := &running{route: route, cancel: cancelFunc(cancel)}
+			g.streams.add(stream)
+			defer g.streams.remove(stream)
 			ended = append(ended, ctx)
 		}
 		for range 10 {

@@ -85,7 +85,9 @@ func (g *Gateway) serveNative(w http.ResponseWriter, r *http.Request, out Outcom
 	out.SandboxID = nativeSandbox(out.Operation, r.URL.RawQuery, body)
 	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
 	defer cancel()
-	defer g.calls.add(&running{cancel: func(error) { cancel() }})()
+	call := &running{cancel: cancelFunc(func(error) { cancel() })}
+	g.calls.add(call)
+	defer g.calls.remove(call)
 	if out.Operation.ChangesState && out.SandboxID != "" {
 		defer g.opt.Deaths.begin(out.SandboxID)()
 		defer g.opt.Routes.Invalidate(out.SandboxID)

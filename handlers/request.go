@@ -112,39 +112,62 @@ func (g *Gateway) controlHop() auth.Hop {
 	return auth.Control
 }
 
+// parts are what a request that is sent on is made of, in one piece of memory.
+type parts struct {
+	url                           url.URL
+	sandboxID, forwardedFor, host [1]string
+	body                          bytes.Reader
+	small                         [smallBody]byte
+}
+
+// smallBody is how long a request body may be, in bytes, that has its place among the
+// parts: most calls of an SDK.
+const smallBody = 512
+
 // outbound makes the request that is sent on for r. The path, the query and the
 // Host stay as they came, to the byte. The body must be set by the caller.
 func outbound(ctx context.Context, r *http.Request, hop auth.Hop) *http.Request {
+	return new(parts).outbound(ctx, r, hop)
+}
+
+func (p *parts) outbound(ctx context.Context, r *http.Request, hop auth.Hop) *http.Request {
+	p.url = exactURL(r)
 	out := (&http.Request{
 		Method:     r.Method,
-		URL:        exactURL(r),
+		URL:        &p.url,
 		Proto:      "HTTP/1.1",
 		ProtoMajor: 1,
 		ProtoMinor: 1,
-		Header:     make(http.Header, len(r.Header)+4),
+		Header:     make(http.Header, len(r.Header)+setHere),
 		Host:       r.Host,
 	}).WithContext(ctx)
 	forward(out.Header, r.Header, hop)
-	setForwarded(out.Header, r)
+	p.setForwarded(out.Header, r)
 	if _, ok := out.Header["User-Agent"]; !ok {
 		// net/http would put its own name here.
-		out.Header["User-Agent"] = []string{""}
+		out.Header["User-Agent"] = noUserAgent
 	}
 	return out
 }
 
+// setHere is how many headers are set here that the client may not have sent, most of
+// the time. Others that it has sent end here.
+const setHere = 1
+
+var noUserAgent = []string{""}
+
 // exactURL keeps the request target as the client wrote it. net/url may encode
 // a path differently than the client did; an opaque URL is sent as it is.
-func exactURL(r *http.Request) *url.URL {
+func exactURL(r *http.Request) url.URL {
 	target := r.RequestURI
 	if len(target) == 0 || target[0] != '/' || strings.HasPrefix(target, "//") {
 		// Absolute form, or a request that never was on a wire.
 		u := *r.URL
 		u.Scheme, u.Host, u.User = "", "", nil
-		return &u
+		return u
 	}
 	path, query, has := strings.Cut(target, "?")
-	return &url.URL{Opaque: path, RawQuery: query, ForceQuery: has && query == ""}
+	return url.URL{Opaque: path, RawQuery: query, ForceQuery: has && query == ""}
 }
 
 // pointAt addresses a request.
@@ -153,9 +176,19 @@ func pointAt(out *http.Request, scheme, lifecycle, hostport string) {
 	out.URL.Host = upstream.Host(lifecycle, hostport)
 }
 
+// room is memory for a body of n bytes.
+func (p *parts) room(n int64) []byte {
+	if n <= smallBody {
+		return p.small[:n]
+	}
+	return make([]byte, n)
+}
+
 // bufferedBody makes b the body of out. It is small, so the request goes out
 // in one piece, and it can be given to another address when dialling fails.
-func bufferedBody(out *http.Request, b []byte) {
+func bufferedBody(out *http.Request, b []byte) { new(parts).bufferedBody(out, b) }
+
+func (p *parts) bufferedBody(out *http.Request, b []byte) {
 	// The client has been told to go on already.
 	delete(out.Header, "Expect")
 	out.ContentLength = int64(len(b))
@@ -163,7 +196,8 @@ func bufferedBody(out *http.Request, b []byte) {
 		out.Body = http.NoBody
 		return
 	}
-	out.Body = io.NopCloser(bytes.NewReader(b))
+	p.body.Reset(b)
+	out.Body = io.NopCloser(&p.body)
 	out.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(b)), nil }
 }
 
@@ -223,13 +257,23 @@ func (s *streamedBody) finish(control *http.ResponseController) {
 // readBody reads a small body, until the call is given up. A client that owes
 // the rest of it for as long as one may that owes to read is dropped.
 func (c *dataCall) readBody(b []byte) error {
-	defer context.AfterFunc(c.ctx, func() { _ = c.control.SetReadDeadline(time.Unix(1, 0)) })()
+	if !c.line.Tie((*bodyWait)(c)) {
+		return c.line.Err()
+	}
 	if c.g.opt.ClientStall > 0 {
-		defer time.AfterFunc(c.g.opt.ClientStall, func() { c.cancel(ended{cause.BadRequest}) }).Stop()
+		c.line.within(ofBody, c.g.opt.ClientStall, cause.BadRequest)
 	}
 	_, err := io.ReadFull(c.r.Body, b)
+	c.line.lift(ofBody)
+	c.line.Untie()
 	return err
 }
+
+// bodyWait is a call that waits for its request's body.
+type bodyWait dataCall
+
+// Cut implements [h1.Cutter].
+func (c *bodyWait) Cut() { _ = c.control.SetReadDeadline(time.Unix(1, 0)) }
 
 // bodyCut is what a client is told whose request body has no end.
 var bodyCut = cause.Failure{Cause: cause.BadRequest, Message: "The request body could not be read to its end"}

@@ -48,6 +48,7 @@ func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {
 		OnFinal:    c.endSoon,
 		Classify:   c.classifier(protocol.MediaType(h.Get("Content-Type"))),
 	}
+	resp.Request = nil // what was sent is not held for as long as the stream lives
 	res := relay.Copy(resp.Body)
 	switch {
 	case res.WriteErr != nil, c.r.Context().Err() != nil && !res.Ended:
@@ -126,7 +127,7 @@ const resultGrace = 250 * time.Millisecond
 // client has the result then, but will not hand it out before the end of
 // the stream: newer SDKs run into their own deadline first, and lose it; with no
 // deadline all of them wait for ever.
-func (c *dataCall) endSoon() { time.AfterFunc(resultGrace, func() { c.cancel(nil) }) }
+func (c *dataCall) endSoon() { time.AfterFunc(resultGrace, func() { c.line.cancel(nil) }) }
 
 // endStream ends a stream of which whole frames were sent.
 func (c *dataCall) endStream(p protocol.Protocol, f cause.Failure) {

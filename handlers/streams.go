@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"sync"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
@@ -17,20 +16,13 @@ type streams struct {
 	drained bool
 }
 
-// running is one stream, or another call.
-type running struct {
-	route  *routing.Route // nil for a call of the control plane
-	cancel context.CancelCauseFunc
-	dog    *watchdog // knows whether bytes go by; nil for a call that is no use of a sandbox
-}
-
-// add registers a stream. The function that it returns takes it out.
-func (s *streams) add(r *running) (remove func()) {
+// add registers a stream, until remove is called.
+func (s *streams) add(r *running) {
 	id := r.route.SandboxID
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.drained {
-		r.cancel(ended{cause.Drain})
+		r.cancel.cancel(ended{cause.Drain})
 	}
 	if s.live == nil {
 		s.live = map[string]map[*running]struct{}{}
@@ -39,13 +31,16 @@ func (s *streams) add(r *running) (remove func()) {
 		s.live[id] = map[*running]struct{}{}
 	}
 	s.live[id][r] = struct{}{}
-	return func() {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		delete(s.live[id], r)
-		if len(s.live[id]) == 0 {
-			delete(s.live, id)
-		}
+}
+
+// remove takes a stream out.
+func (s *streams) remove(r *running) {
+	id := r.route.SandboxID
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.live[id], r)
+	if len(s.live[id]) == 0 {
+		delete(s.live, id)
 	}
 }
 
@@ -54,7 +49,7 @@ func (s *streams) end(sandboxID string, why cause.Cause) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for r := range s.live[sandboxID] {
-		r.cancel(ended{why})
+		r.cancel.cancel(ended{why})
 	}
 }
 
@@ -82,7 +77,7 @@ func (s *streams) drain() {
 	s.drained = true
 	for _, live := range s.live {
 		for r := range live {
-			r.cancel(ended{cause.Drain})
+			r.cancel.cancel(ended{cause.Drain})
 		}
 	}
 }

@@ -23,10 +23,10 @@ func (c *dataCall) tunnel(resp *http.Response) {
 	}
 	// The request's own context ends when the client ends its direction. That
 	// must not end the other one.
-	ctx, cancel := context.WithCancelCause(context.WithoutCancel(c.r.Context()))
-	defer cancel(nil)
-	c.ctx, c.cancel = ctx, cancel
-	c.register()
+	c.line = new(lifeline)
+	c.line.begin(context.WithoutCancel(c.r.Context()))
+	defer c.line.end()
+	c.register(true)
 	c.dog.stop() // a socket may be silent
 	conn, reader, err := c.switchOver(resp)
 	if err != nil {
@@ -34,12 +34,12 @@ func (c *dataCall) tunnel(resp *http.Response) {
 		return
 	}
 	t := websocket.Tunnel{Client: conn, ClientReader: reader, Upstream: upstream, Stall: max(c.g.opt.ClientStall, 0), Passed: c.dog.pass, Why: c.whyClosed}
-	if res := t.Run(ctx); res.ClientErr != nil && !res.Lost {
+	if res := t.Run(c.line); res.ClientErr != nil && !res.Lost {
 		c.out.Err, c.out.End = res.ClientErr, cause.ClientGone
 		if errors.Is(res.ClientErr, os.ErrDeadlineExceeded) {
 			c.out.End = cause.ClientStalled
 		}
-		if by := endedBy(c.ctx); by != cause.OK {
+		if by := endedBy(c.line); by != cause.OK {
 			c.out.End = by
 		}
 	}
@@ -55,7 +55,7 @@ func (c *dataCall) switchOver(resp *http.Response) (net.Conn, io.Reader, error) 
 	if stream := websocket.Stream(c.r); stream != nil {
 		delete(h, "Sec-Websocket-Accept") // it answers a key that is not the client's
 		c.w.WriteHeader(http.StatusOK)
-		conn := &websocket.Duplex{Body: stream, Answer: c.w, Control: c.control}
+		conn := &websocket.Duplex{Body: stream, Answer: c.w, Control: &c.control}
 		return conn, conn, c.control.Flush()
 	}
 	websocket.Mark(h)

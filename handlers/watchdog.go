@@ -1,7 +1,6 @@
 package handlers
 
 import (
-	"context"
 	"io"
 	"math"
 	"net/http"
@@ -11,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/envelope"
 )
 
 // watchdog gives up a call that does not move any more: its sandbox sends
@@ -21,16 +21,16 @@ import (
 // reading and no memory.
 type watchdog struct {
 	http.ResponseWriter // the client
-	control             *http.ResponseController
-	giveUp              context.CancelCauseFunc
+	control             http.ResponseController
+	call                canceller
 	// idle bounds the silence of the sandbox, 0 for no bound. alive bounds it
 	// from the first keepalive message on.
 	idle, alive time.Duration
 	// stall bounds one write to the client, 0 for no bound.
 	stall time.Duration
-	// waiting tells whether it is the sandbox's turn: while the client is
-	// still sending, silence is right.
-	waiting func() bool
+	// body is what the client sends, nil when all of it was read before: it is
+	// the sandbox's turn when that is over.
+	body *streamedBody
 
 	start   time.Time
 	heard   atomic.Int64 // when the sandbox was last heard, since start
@@ -38,23 +38,47 @@ type watchdog struct {
 	proven  atomic.Bool  // a keepalive message was seen
 	stalled atomic.Bool
 
-	mu    sync.Mutex  // held while it acts, so that it does not once the call is over
-	timer *time.Timer // nil while it does not watch
-	ended bool
+	mu       sync.Mutex // held while it acts, so that it does not once the call is over
+	watching bool
+	lasting  bool        // the call is; before that nothing can exceed its bound
+	timer    *time.Timer // nil before it watches a call that lasts
+	ended    bool
 
 	moved atomic.Bool // bytes went by, in either direction, see activity
 }
 
 // watch starts watching, if it does not do so already.
 func (d *watchdog) watch() {
-	if d.timer != nil || d.idle <= 0 && d.alive <= 0 && d.stall <= 0 {
+	if d.idle <= 0 && d.alive <= 0 && d.stall <= 0 {
 		return
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.start = time.Now()
-	d.timer = time.AfterFunc(d.next(0), d.look)
+	if d.watching {
+		return
+	}
+	d.watching, d.start = true, time.Now()
+	d.setTimer()
 }
+
+// last is told of a call that takes longer than most.
+func (d *watchdog) last() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.lasting = true
+	d.setTimer()
+}
+
+// setTimer is called with mu held.
+func (d *watchdog) setTimer() {
+	if d.watching && d.lasting && !d.ended && d.timer == nil {
+		d.timer = time.AfterFunc(d.next(d.now()), d.look)
+	}
+}
+
+// waiting reports that it is the sandbox's turn: while the client is still
+// sending, silence is right.
+func (d *watchdog) waiting() bool { return d.body == nil || d.body.whole.Load() }
 
 // stop must be called when the call is over.
 func (d *watchdog) stop() {
@@ -82,7 +106,7 @@ func (d *watchdog) look() {
 			d.heard.Store(int64(now)) // nobody listens, or nobody is to speak
 		}
 		if now-time.Duration(d.heard.Load()) >= limit {
-			d.giveUp(ended{cause.UpstreamIdle})
+			d.call.cancel(ended{cause.UpstreamIdle})
 			return
 		}
 	}
@@ -90,7 +114,7 @@ func (d *watchdog) look() {
 		d.stalled.Store(true)
 		// Ends the write. The client learns nothing: it does not read.
 		_ = d.control.SetWriteDeadline(time.Unix(1, 0))
-		d.giveUp(ended{cause.ClientStalled})
+		d.call.cancel(ended{cause.ClientStalled})
 		return
 	}
 	d.timer.Reset(d.next(now))
@@ -173,27 +197,47 @@ func (d *watchdog) done() {
 func (d *watchdog) Unwrap() http.ResponseWriter { return d.ResponseWriter }
 
 // listen tells the watchdog of what the sandbox sends.
-func (d *watchdog) listen(body io.ReadCloser) io.ReadCloser { return &heardBody{body, d} }
+func (d *watchdog) listen(body io.ReadCloser) heardBody {
+	ahead, _ := body.(aheadBody)
+	return heardBody{body, ahead, d}
+}
+
+// aheadBody is a body that knows how much of it has been read ahead.
+type aheadBody interface {
+	Buffered() int
+	envelope.Ahead
+}
 
 type heardBody struct {
 	io.ReadCloser
-	dog *watchdog
+	ahead aheadBody // it, or nil
+	dog   *watchdog
 }
 
 func (b *heardBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	b.dog.heard.Store(int64(b.dog.now()))
+	if err != nil || b.ahead == nil || b.ahead.Buffered() < envelope.Enough {
+		// Silence may begin. In a batch it does not, and clocks cost.
+		b.dog.heard.Store(int64(b.dog.now()))
+	}
 	b.dog.pass(n)
 	return n, err
 }
 
-// Buffered is how many bytes the body has ready: the relay makes one batch of
-// them.
-func (b *heardBody) Buffered() int {
-	if ahead, ok := b.ReadCloser.(interface{ Buffered() int }); ok {
-		return ahead.Buffered()
+// Ready implements [envelope.Ahead].
+func (b *heardBody) Ready() int {
+	if b.ahead == nil {
+		return 0
 	}
-	return 0
+	return b.ahead.Ready()
+}
+
+// Buffered is how many bytes of the answer are here, and it looks for no more.
+func (b *heardBody) Buffered() int {
+	if b.ahead == nil {
+		return 0
+	}
+	return b.ahead.Buffered()
 }
 
 // pass is told of n bytes that went by.

@@ -10,26 +10,23 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
 // watching is a watchdog at the start of a call. err is why it gave up.
 func watching(t *testing.T, d *watchdog) (err func() error) {
 	ctx, cancel := context.WithCancelCause(t.Context())
-	d.giveUp = cancel
+	d.call, d.lasting = cancelFunc(cancel), true
 	if d.ResponseWriter == nil {
 		d.ResponseWriter = httptest.NewRecorder()
 	}
-	d.control = http.NewResponseController(d.ResponseWriter)
-	if d.waiting == nil {
-		d.waiting = func() bool { return true }
-	}
+	d.control = *http.NewResponseController(d.ResponseWriter)
 	d.watch()
 	t.Cleanup(d.stop)
 	return func() error { return context.Cause(ctx) }
@@ -92,14 +89,14 @@ func TestTheOperatorsBoundHoldsFromTheStart(t *testing.T) {
 // Silence is counted only while the sandbox could speak and be heard.
 func TestTheSandboxMaySilentlyListenAndWait(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var sent atomic.Bool
-		d := &watchdog{idle: time.Minute, waiting: sent.Load}
+		sent := &streamedBody{}
+		d := &watchdog{idle: time.Minute, body: sent}
 		err := watching(t, d)
 		time.Sleep(time.Hour)
 		if err() != nil {
 			t.Fatalf("given up while the client was sending: %v", err())
 		}
-		sent.Store(true)
+		sent.whole.Store(true)
 		d.begin()
 		time.Sleep(time.Hour)
 		d.done()
@@ -249,15 +246,18 @@ func TestAClientThatTakesNothingIsDroppedAndItsCommandLetGo(t *testing.T) {
 type readAhead struct{ io.ReadCloser }
 
 func (readAhead) Buffered() int { return 7 }
+func (readAhead) Ready() int    { return 8 }
 
 // Without it the relay would write and flush message by message.
 func TestAWatchedBodyStillKnowsWhatItHasReady(t *testing.T) {
 	d := &watchdog{}
-	ahead, ok := d.listen(readAhead{http.NoBody}).(interface{ Buffered() int })
-	if !ok || ahead.Buffered() != 7 {
+	var heard envelope.Ahead = new(heardBody)
+	*heard.(*heardBody) = d.listen(readAhead{http.NoBody})
+	if heard.Ready() != 8 {
 		t.Fatal("what is ready is not known any more")
 	}
-	if n := d.listen(http.NoBody).(*heardBody).Buffered(); n != 0 {
+	*heard.(*heardBody) = d.listen(http.NoBody)
+	if n := heard.Ready(); n != 0 {
 		t.Fatalf("%d bytes of nothing", n)
 	}
 }

@@ -27,7 +27,7 @@ func leaseTransport(l *leases, c *e2bcaddyfile.Config, t *e2bcaddyfile.TLSConfig
 	if err != nil {
 		return nil, "", err
 	}
-	k, err := key("transport", c.DialTimeout, c.IdleTimeout, t, contents)
+	k, err := key("transport", c.DialTimeout, c.IdleTimeout, c.UpstreamClient, t, contents)
 	if err != nil {
 		return nil, "", err
 	}
@@ -40,6 +40,7 @@ func leaseTransport(l *leases, c *e2bcaddyfile.Config, t *e2bcaddyfile.TLSConfig
 			DialTimeout: time.Duration(c.DialTimeout),
 			IdleTimeout: time.Duration(c.IdleTimeout),
 			TLS:         client,
+			Client:      upstream.Client(c.UpstreamClient),
 		})}, nil
 	})
 	return out, k, err

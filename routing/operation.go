@@ -76,7 +76,10 @@ var reservedEnvdPaths = map[string]bool{
 // Reserved reports whether the path, after decoding and cleaning, is one of
 // envd's management routes.
 func Reserved(decodedPath string) bool {
-	return reservedEnvdPaths[path.Clean("/"+decodedPath)]
+	if decodedPath == "" || decodedPath[0] != '/' {
+		decodedPath = "/" + decodedPath
+	}
+	return reservedEnvdPaths[path.Clean(decodedPath)]
 }
 
 // Classify recognises a call by its method and its decoded path. A path that is

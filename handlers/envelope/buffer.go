@@ -13,7 +13,7 @@ import (
 const (
 	waitSize      = 128
 	plainWaitSize = 512
-	chunkSize     = 32 << 10
+	chunkSize     = 64 << 10
 )
 
 var chunks = sync.Pool{New: func() any { b := make([]byte, chunkSize); return &b }}
@@ -53,25 +53,27 @@ func (b *buffer) fill(src io.Reader, most int) (n int, err error) {
 	return n, err
 }
 
-// aheadReader is a source that knows how many bytes it has ready. They are
-// relayed in one batch.
-type aheadReader interface{ Buffered() int }
+// Ahead is a source that knows how many bytes it has ready, and may look for more,
+// which does not wait. They are relayed in one batch, and nothing is flushed before
+// there are none. It is asked between two reads.
+type Ahead interface{ Ready() int }
 
-// enough is how many bytes of a connection must be ready before a batch waits
-// for the next read, in bytes: more than the frame of an HTTP chunk, so that
-// the read finds some of the body and does not wait for it.
-const enough = 64
+// Enough is how many bytes of a connection must be ready, at least, for a read that
+// shall not wait: more than the frame of an HTTP chunk, so that it finds some of the
+// body.
+const Enough = 64
+
+// mayWait reports that the next read of the source, nil when it does not know what
+// it has, may have to wait.
+func mayWait(ahead Ahead) bool { return ahead == nil || ahead.Ready() < Enough }
 
 // fillReady reads what the source has ready into the room that is left. ahead
 // is the source, or nil when it does not know what it has.
-func (b *buffer) fillReady(src io.Reader, ahead aheadReader) (n int, err error) {
-	for ahead != nil && err == nil && ahead.Buffered() >= enough {
+func (b *buffer) fillReady(src io.Reader, ahead Ahead) (n int, err error) {
+	for err == nil && (b.waits() || b.end < len(b.b)) && !mayWait(ahead) {
 		if b.waits() {
 			b.chunk = chunks.Get().(*[]byte)
 			b.move(*b.chunk)
-		}
-		if b.end == len(b.b) {
-			break
 		}
 		var more int
 		more, err = src.Read(b.b[b.end:])

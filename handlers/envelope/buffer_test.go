@@ -109,7 +109,7 @@ type ready struct {
 	reads  int
 }
 
-func (r *ready) Buffered() (n int) {
+func (r *ready) Ready() (n int) {
 	for _, p := range r.pieces {
 		n += len(p)
 	}
@@ -160,7 +160,7 @@ func TestWhatIsReadyOfAPlainBodyIsOneBatch(t *testing.T) {
 
 // Less than the frame of an HTTP chunk may be all that has come for a while.
 func TestABatchDoesNotWaitForTheRestOfAChunk(t *testing.T) {
-	src := &ready{pieces: [][]byte{message("one"), bytes.Repeat([]byte{0}, enough-1)}}
+	src := &ready{pieces: [][]byte{message("one"), bytes.Repeat([]byte{0}, Enough-1)}}
 	r := Relay{Dst: writerFunc(func(p []byte) (int, error) {
 		if src.reads != 1 {
 			t.Errorf("%d reads before the first message is sent", src.reads)

@@ -28,7 +28,7 @@ const (
 
 // MaxFinal is the longest message that is classified, in bytes: what a process
 // says when it exits is short.
-const MaxFinal = chunkSize
+const MaxFinal = 32 << 10
 
 // ErrNoEndStream ends a stream whose source ended, politely, without the last
 // frame.
@@ -60,6 +60,7 @@ type rules struct {
 	maxHeld    int
 	endStream  func(payload []byte, messages int64) []byte
 	classify   func(payload []byte) Class
+	flush      func() error // nil for who flushes nothing
 }
 
 // follower knows where a body is in a frame: scanner, and text around it.
@@ -75,7 +76,7 @@ type follower interface {
 type frames struct {
 	rules
 	src       io.Reader
-	ahead     aheadReader // src, if it is one
+	ahead     Ahead // src, if it is one
 	follow    follower
 	text      *text // follow, for GRPCWebText
 	most      int   // bytes held at most
@@ -85,6 +86,7 @@ type frames struct {
 	open      bool  // safe is inside a frame
 	ended     bool  // b[safe:pos] is the last frame
 	over      bool  // nothing more is read
+	unflushed bool  // something was written and not flushed
 	err       error // why, when it is not for the last frame
 	scanned   struct {
 		messages int64
@@ -95,7 +97,7 @@ type frames struct {
 
 func newFrames(src io.Reader, r rules) *frames {
 	f := &frames{rules: r, src: src, most: r.maxHeld + PrefixSize}
-	f.ahead, _ = src.(aheadReader)
+	f.ahead, _ = src.(Ahead)
 	f.buffer.wait = f.wait[:]
 	s := scanner{kind: r.kind, compressed: r.compressed, max: int64(r.maxHeld)}
 	if r.kind == GRPCWebText {
@@ -127,13 +129,26 @@ func (f *frames) next() (out []byte, last bool) {
 				return out, true
 			}
 		case f.over:
-			f.res.ReadErr = f.err
+			if f.flushed() {
+				f.res.ReadErr = f.err
+			}
 			f.close()
+			return nil, false
+		case f.unflushed && mayWait(f.ahead) && !f.flushed():
 			return nil, false
 		default:
 			f.read()
 		}
 	}
+}
+
+// flushed flushes what was written. It reports false when that fails.
+func (f *frames) flushed() bool {
+	if f.unflushed {
+		f.unflushed = false
+		f.res.WriteErr = f.flush()
+	}
+	return f.res.WriteErr == nil
 }
 
 // read reads once and finds what may be passed on.

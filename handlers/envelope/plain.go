@@ -7,30 +7,40 @@ import (
 
 // CopyPlain copies a body that is not made of frames.
 //
-// flush is called after every write, and is nil for a body that nobody waits
-// for piece by piece, say one of known length. With a flush, and like a relay,
-// it holds next to no memory while the source is silent, unless the last that
-// came was long.
+// flush is called before every read that may have to wait, and is nil for a body
+// that nobody waits for piece by piece, say one of known length. With a flush, and
+// like a relay, it holds next to no memory while the source is silent, unless the
+// last that came was long.
 //
 // readErr is nil when the source has ended. writeErr is why the client could
 // not be written to.
 func CopyPlain(dst io.Writer, flush func() error, src io.Reader) (readErr, writeErr error) {
-	b := buffer{wait: make([]byte, plainWaitSize)}
+	var b buffer
+	if flush != nil {
+		b.wait = make([]byte, plainWaitSize)
+	}
 	defer b.drop()
-	ahead, _ := src.(aheadReader)
+	ahead, _ := src.(Ahead)
+	unflushed := false
 	for {
+		if unflushed && mayWait(ahead) {
+			if err := flush(); err != nil {
+				return nil, err
+			}
+		}
 		b.makeReady(flush != nil)
 		n, err := src.Read(b.b)
 		b.end = n
-		if err == nil {
+		if err == nil && flush != nil {
 			var more int
 			more, err = b.fillReady(src, ahead)
 			n += more
 		}
 		if n > 0 {
-			if err := send(dst, flush, b.b[:n]); err != nil {
+			if _, err := dst.Write(b.b[:n]); err != nil {
 				return nil, err
 			}
+			unflushed = flush != nil
 		}
 		switch {
 		case errors.Is(err, io.EOF):
@@ -58,12 +68,4 @@ func (b *buffer) makeReady(mayWait bool) {
 		b.drop()
 		b.b = b.wait
 	}
-}
-
-// send writes and flushes.
-func send(dst io.Writer, flush func() error, out []byte) error {
-	if _, err := dst.Write(out); err != nil || flush == nil {
-		return err
-	}
-	return flush()
 }

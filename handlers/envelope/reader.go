@@ -61,7 +61,7 @@ func (r *Reader) Read(p []byte) (int, error) {
 // next sets out, or err, or both.
 func (r *Reader) next() {
 	if r.frames == nil {
-		r.frames = newFrames(r.Src, rules{r.Kind, r.Compressed, r.MaxHeld, r.EndStream, r.Classify})
+		r.frames = newFrames(r.Src, rules{r.Kind, r.Compressed, r.MaxHeld, r.EndStream, r.Classify, nil})
 	}
 	out, last := r.frames.next()
 	switch res := r.frames.res; {

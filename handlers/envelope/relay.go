@@ -11,8 +11,8 @@ import "io"
 type Relay struct {
 	// Dst is the client.
 	Dst io.Writer
-	// Flush sends what was written to Dst. It is called after every batch of
-	// whole frames.
+	// Flush sends what was written to Dst. It is called before every read of the
+	// source that may have to wait, and not after the last frame.
 	Flush func() error
 	// Kind is the protocol. Default: Connect.
 	Kind Kind
@@ -39,7 +39,7 @@ type Relay struct {
 // Copy relays src until its last frame, or until either side fails. It reads
 // nothing after the last frame.
 func (r *Relay) Copy(src io.Reader) Result {
-	f := newFrames(src, rules{r.Kind, r.Compressed, r.MaxHeld, r.EndStream, r.Classify})
+	f := newFrames(src, rules{r.Kind, r.Compressed, r.MaxHeld, r.EndStream, r.Classify, r.Flush})
 	defer f.close()
 	told := r.OnFinal == nil
 	for {
@@ -47,14 +47,11 @@ func (r *Relay) Copy(src io.Reader) Result {
 		if out == nil {
 			return f.res
 		}
-		flush := r.Flush
-		if last {
-			flush = nil // the end of the answer does it
-		}
-		if err := send(r.Dst, flush, out); err != nil {
+		if _, err := r.Dst.Write(out); err != nil {
 			f.res.WriteErr = err
 			return f.res
 		}
+		f.unflushed = !last // the end of the answer does it
 		if f.res.Final && !told {
 			told = true
 			r.OnFinal()

@@ -166,6 +166,67 @@ func TestEveryBatchIsFlushedBeforeTheNextRead(t *testing.T) {
 	}
 }
 
+// bursts is a source that has each burst at once, and waits between them.
+type bursts struct {
+	of   [][]byte
+	then error
+	left []byte
+	wait func() // called before it waits
+}
+
+func (b *bursts) Ready() int { return len(b.left) }
+
+func (b *bursts) Read(p []byte) (int, error) {
+	if len(b.left) == 0 {
+		b.wait()
+		if len(b.of) == 0 {
+			return 0, b.then
+		}
+		b.left, b.of = b.of[0], b.of[1:]
+	}
+	n := copy(p, b.left)
+	b.left = b.left[n:]
+	return n, nil
+}
+
+// A flush costs a system call and a packet.
+func TestNothingIsFlushedWhileMoreIsReadyAndEverythingBeforeAWait(t *testing.T) {
+	burst := bytes.Repeat(message(strings.Repeat("x", 1000)), 1000)
+	for name, copyAll := range map[string]func(dst io.Writer, flush func() error, src io.Reader) error{
+		"a stream": func(dst io.Writer, flush func() error, src io.Reader) error {
+			r := Relay{Dst: dst, Flush: flush, MaxHeld: 1 << 20}
+			return r.Copy(src).ReadErr
+		},
+		"a plain body": func(dst io.Writer, flush func() error, src io.Reader) error {
+			readErr, _ := CopyPlain(dst, flush, src)
+			return readErr
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var dst bytes.Buffer
+			flushes, flushed := 0, 0
+			src := &bursts{of: [][]byte{message("one"), burst, message("two")}, then: errReset, wait: func() {
+				if flushed != dst.Len() {
+					t.Errorf("waits with %d of %d bytes flushed", flushed, dst.Len())
+				}
+			}}
+			err := copyAll(&dst, func() error { flushes++; flushed = dst.Len(); return nil }, src)
+			if want := string(join(message("one"), burst, message("two"))); dst.String() != want || err != errReset || flushes != 3 {
+				t.Errorf("%d of %d bytes, %d flushes, %v", dst.Len(), len(want), flushes, err)
+			}
+		})
+	}
+}
+
+// Who looks for the cause of a failure may take long.
+func TestWhatCameBeforeAFailureIsFlushed(t *testing.T) {
+	flushed := false
+	r := Relay{Dst: io.Discard, Flush: func() error { flushed = true; return nil }, MaxHeld: 64}
+	if res := r.Copy(iotest.DataErrReader(thenReset(message("one")))); !flushed || res.ReadErr != errReset {
+		t.Fatalf("flushed: %v, %+v", flushed, res)
+	}
+}
+
 type readerFunc func([]byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

@@ -24,3 +24,9 @@ func (c *conn) fill() error {
 	c.giveBack()
 	return err
 }
+
+// readPast reads into p.
+func (c *conn) readPast(p []byte) (int, error) { return c.Conn.Read(p) }
+
+// look leaves things as they are: it would wait.
+func (c *conn) look() {}

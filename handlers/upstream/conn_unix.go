@@ -32,43 +32,75 @@ func readAhead(c net.Conn, limit time.Duration) (*conn, error) {
 	}
 	ahead := &conn{Conn: c, raw: raw, unacked: userTimeout{limit: limit}}
 	ahead.read = ahead.readReady
+	ahead.readNow = func(fd uintptr) bool { ahead.readReady(fd); return true }
 	return ahead, nil
 }
 
-// fill waits until there is something to read, and reads it.
+// fill waits until there is something to read, and reads it into the chunk.
 func (c *conn) fill() error {
-	c.readErr = nil
-	err := c.raw.Read(c.read)
+	if err := c.wait(); err != nil {
+		return err
+	}
+	if c.chunk == nil {
+		return io.EOF
+	}
+	return nil
+}
+
+// readPast waits until there is something to read, and reads it into p.
+func (c *conn) readPast(p []byte) (int, error) {
+	c.into, c.n = p, 0
+	err := c.wait()
+	c.into = nil
+	if err == nil && c.n == 0 {
+		err = io.EOF
+	}
+	return c.n, err
+}
+
+// look reads what there is. A failure is kept for whoever reads next.
+func (c *conn) look() {
+	if c.readErr == nil {
+		_ = c.raw.Read(c.readNow)
+	}
+}
+
+func (c *conn) wait() (err error) {
+	if c.readErr == nil {
+		err = c.raw.Read(c.read)
+	}
 	if err == nil && c.readErr != nil {
 		err = os.NewSyscallError("read", c.readErr)
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		return &net.OpError{Op: "read", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
-	case c.chunk == nil:
-		return io.EOF
 	}
 	return nil
 }
 
 // readReady reads what is there. It is called again when there is something.
 func (c *conn) readReady(fd uintptr) (done bool) {
-	c.chunk = chunks.Get().(*[]byte)
-	for {
-		n, err := syscall.Read(int(fd), *c.chunk)
-		if err == syscall.EINTR {
-			continue
-		}
-		if err == nil && n > 0 {
-			c.start, c.end = 0, n
-			c.unacked.stop(fd)
-			return true
-		}
-		c.giveBack()
-		if err != syscall.EAGAIN {
-			c.readErr = err
-			return true
-		}
-		return false
+	room := c.into
+	if room == nil {
+		room = c.room()
 	}
+	n, err := syscall.Read(int(fd), room)
+	for err == syscall.EINTR {
+		n, err = syscall.Read(int(fd), room)
+	}
+	switch {
+	case err == nil && n > 0:
+		c.unacked.stop(fd)
+		if c.into == nil {
+			c.end += n
+		}
+		c.n = n
+		return true
+	case c.chunk != nil && c.start == c.end:
+		c.giveBack()
+	}
+	if err != nil && err != syscall.EAGAIN {
+		c.readErr = err
+	}
+	return err != syscall.EAGAIN
 }

@@ -83,6 +83,72 @@ func TestAConnectionThatWaitsHoldsNoChunk(t *testing.T) {
 	}
 }
 
+func TestALongReadGoesPastTheChunk(t *testing.T) {
+	ours, theirs := pair(t)
+	theirs.Write([]byte("some"))
+	p := make([]byte, past)
+	ours.read = func(fd uintptr) bool {
+		done := ours.readReady(fd)
+		if ours.chunk != nil {
+			t.Error("a chunk was taken")
+		}
+		return done
+	}
+	if n, err := ours.Read(p); n != 4 || err != nil || string(p[:n]) != "some" {
+		t.Fatalf("%q, %v", p[:n], err)
+	}
+	theirs.Close()
+	if n, err := ours.Read(p); n != 0 || err != io.EOF {
+		t.Fatal(n, err)
+	}
+}
+
+// arrived waits until there is something to read, and takes nothing.
+func arrived(t *testing.T, c *conn) {
+	t.Helper()
+	if err := c.raw.Read(func(fd uintptr) bool {
+		_, _, err := syscall.Recvfrom(int(fd), make([]byte, 1), syscall.MSG_PEEK)
+		return err != syscall.EAGAIN
+	}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestALookForMoreDoesNotWait(t *testing.T) {
+	ours, theirs := pair(t)
+	if n := ours.Ready(); n != 0 || ours.chunk != nil {
+		t.Fatalf("%d bytes of nothing, in %v", n, ours.chunk)
+	}
+	theirs.Write([]byte("one"))
+	arrived(t, ours)
+	if n := ours.Ready(); n != 3 {
+		t.Fatalf("%d bytes", n)
+	}
+	ours.Read(make([]byte, 1))
+	theirs.Write([]byte("two"))
+	for ours.Ready() < 5 { // of what is next to nothing there may be more
+		arrived(t, ours)
+	}
+	p := make([]byte, 10)
+	if n, err := ours.Read(p); string(p[:n]) != "netwo" || err != nil || ours.Buffered() != 0 {
+		t.Fatalf("%q, %v", p[:n], err)
+	}
+}
+
+func TestALookThatFindsAFailureLeavesItToTheNextRead(t *testing.T) {
+	ours, theirs := pair(t)
+	theirs.SetLinger(0)
+	theirs.Close()
+	for ours.readErr == nil {
+		if n := ours.Ready(); n != 0 {
+			t.Fatalf("%d bytes", n)
+		}
+	}
+	if _, err := ours.Read(make([]byte, 10)); !errors.Is(err, syscall.ECONNRESET) {
+		t.Fatal(err)
+	}
+}
+
 func TestTheErrorsOfAConnectionAreThoseOfTheNetwork(t *testing.T) {
 	p := make([]byte, 10)
 	ours, theirs := pair(t)
@@ -107,34 +173,36 @@ func TestTheErrorsOfAConnectionAreThoseOfTheNetwork(t *testing.T) {
 	}
 }
 
-// What is ready must be known through http.Transport, or batches get small.
+// What is ready must be known through the client, or batches get small.
 func TestABodyKnowsWhatWasReadAhead(t *testing.T) {
-	s := serve(t, func(c net.Conn) {
-		fmt.Fprint(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
-		fmt.Fprint(c, strings.Repeat("5\r\nhello\r\n", 1000)+"0\r\n\r\n")
-	})
-	resp, err := s.RoundTrip(httpRequest(t, s.url))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	ahead := 0
-	p := make([]byte, 100)
-	total := 0
-	for {
-		n, err := resp.Body.Read(p)
-		total += n
-		ahead = max(ahead, resp.Body.(interface{ Buffered() int }).Buffered())
-		if err == io.EOF {
-			break
-		}
+	eachClient(t, func(t *testing.T, c Config) {
+		s := serve(t, c, func(c net.Conn) {
+			fmt.Fprint(c, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+			fmt.Fprint(c, strings.Repeat("5\r\nhello\r\n", 1000)+"0\r\n\r\n")
+		})
+		resp, err := s.RoundTrip(httpRequest(t, s.url))
 		if err != nil {
 			t.Fatal(err)
 		}
-	}
-	if total != 5000 || ahead < 1000 {
-		t.Fatalf("%d bytes, at most %d ahead", total, ahead)
-	}
+		defer resp.Body.Close()
+		ahead := 0
+		p := make([]byte, 100)
+		total := 0
+		for {
+			n, err := resp.Body.Read(p)
+			total += n
+			ahead = max(ahead, resp.Body.(interface{ Buffered() int }).Buffered())
+			if err == io.EOF {
+				break
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		if total != 5000 || ahead < 1000 {
+			t.Fatalf("%d bytes, at most %d ahead", total, ahead)
+		}
+	})
 }
 
 // scripted is a transport and the URL of a server that a test scripts.
@@ -143,7 +211,7 @@ type scripted struct {
 	url string
 }
 
-func serve(t *testing.T, answer func(net.Conn)) scripted {
+func serve(t *testing.T, c Config, answer func(net.Conn)) scripted {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -159,7 +227,7 @@ func serve(t *testing.T, answer func(net.Conn)) scripted {
 		c.Read(make([]byte, 4096))
 		answer(c)
 	}()
-	tr := New(Config{})
+	tr := New(c)
 	t.Cleanup(tr.CloseIdle)
 	return scripted{tr, "http://" + Host("life", l.Addr().String())}
 }

@@ -39,6 +39,12 @@ func hostOf(lifecycle, address, inside string) string {
 	return lifecycle + kind + inside + "." + host + ":" + port
 }
 
+// isTunnel reports a pool key made by [TunnelHost].
+func isTunnel(key string) bool {
+	_, rest, _ := strings.Cut(key, ".")
+	return len(rest) > 1 && rest[1] == '-'
+}
+
 // destination is what a pool key leads to.
 type destination struct {
 	address string // to connect to

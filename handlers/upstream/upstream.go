@@ -16,6 +16,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/caddy-e2b/gateway/handlers/upstream/h1"
 )
 
 // Config tunes a [Transport]. Zero values mean the defaults.
@@ -43,7 +45,21 @@ type Config struct {
 	UserTimeout time.Duration
 	// TLS is used for https upstreams. Default: the system's roots.
 	TLS *tls.Config
+	// Client is what sends plain HTTP/1.1. Default: Lean.
+	Client Client
 }
+
+// Client is an implementation of HTTP/1.1.
+type Client string
+
+const (
+	// Lean is the client of this module, which has no goroutines for its connections.
+	// Where the system has no calls for it, and for TLS, HTTP/2 and tunnels, it is
+	// [Standard] all the same.
+	Lean Client = "lean"
+	// Standard is net/http's.
+	Standard Client = "standard"
+)
 
 // DialError says that no connection could be made, so not a byte of the
 // request was written: it may be sent to another address.
@@ -61,6 +77,7 @@ const SchemeH2C = "h2c"
 // for or undoes compression, and never sends a request of which a byte was written
 // a second time.
 type Transport struct {
+	lean        *h1.Client // nil: t sends everything
 	t           *http.Transport
 	h2          *http.Transport
 	dialer      net.Dialer
@@ -103,6 +120,9 @@ func New(c Config) *Transport {
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
 	t.h2 = newH2C(c, t.dial)
+	if or(c.Client, Lean) == Lean {
+		t.lean = newLean(c, t)
+	}
 	return t
 }
 
@@ -119,8 +139,11 @@ const probes = 3
 
 // RoundTrip sends a request whose URL.Host was made by [Host] or [TunnelHost].
 func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
-	if r.URL.Scheme == SchemeH2C {
+	switch {
+	case r.URL.Scheme == SchemeH2C:
 		return t.roundTripH2C(r)
+	case t.lean != nil && r.URL.Scheme == "http" && !isTunnel(r.URL.Host):
+		return t.lean.RoundTrip(r)
 	}
 	var on *conn
 	resp, err := t.t.RoundTrip(once(r, &on))
@@ -132,6 +155,9 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // CloseIdle closes the connections that are not in use.
 func (t *Transport) CloseIdle() {
+	if t.lean != nil {
+		t.lean.CloseIdle()
+	}
 	t.t.CloseIdleConnections()
 	t.h2.CloseIdleConnections()
 }
@@ -172,13 +198,9 @@ func (emptyBody) Close() error             { return nil }
 func (t *Transport) dial(ctx context.Context, network, addr string) (net.Conn, error) {
 	ctx, cancel := context.WithTimeout(ctx, t.dialTimeout)
 	defer cancel()
-	to, err := splitHost(addr)
+	conn, to, err := t.connect(ctx, network, addr)
 	if err != nil {
-		return nil, &DialError{err}
-	}
-	conn, err := t.dialer.DialContext(ctx, network, to.address)
-	if err != nil {
-		return nil, &DialError{err}
+		return nil, err
 	}
 	if to.inside == 0 {
 		return newConn(conn, t.userTimeout), nil
@@ -188,6 +210,20 @@ func (t *Transport) dial(ctx context.Context, network, addr string) (net.Conn, e
 		return nil, &DialError{err}
 	}
 	return inside, nil
+}
+
+// connect makes a connection to where the pool key addr leads. Its error is a
+// [DialError].
+func (t *Transport) connect(ctx context.Context, network, addr string) (net.Conn, destination, error) {
+	to, err := splitHost(addr)
+	if err != nil {
+		return nil, to, &DialError{err}
+	}
+	conn, err := t.dialer.DialContext(ctx, network, to.address)
+	if err != nil {
+		return nil, to, &DialError{err}
+	}
+	return conn, to, nil
 }
 
 func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {

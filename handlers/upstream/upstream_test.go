@@ -25,6 +25,16 @@ func request(t *testing.T, method, lifecycle, address string, body io.Reader) *h
 	return r
 }
 
+// eachClient runs a test with every client.
+func eachClient(t *testing.T, test func(t *testing.T, c Config)) {
+	t.Helper()
+	for _, client := range []Client{Lean, Standard} {
+		t.Run(string(client), func(t *testing.T) {
+			test(t, Config{Client: client})
+		})
+	}
+}
+
 func get(t *testing.T, tr *Transport, lifecycle, address string) string {
 	t.Helper()
 	resp, err := tr.RoundTrip(request(t, http.MethodGet, lifecycle, address, nil))
@@ -68,19 +78,21 @@ func FuzzSplitHost(f *testing.F) {
 
 // Field report F05: a recycled address must not meet an old connection.
 func TestConnectionsAreReusedWithinOneLifeAndNeverAcrossLives(t *testing.T) {
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RemoteAddr) }))
-	defer s.Close()
-	tr := New(Config{})
-	defer tr.CloseIdle()
-	address := s.Listener.Addr().String()
-	first, again := get(t, tr, "life1", address), get(t, tr, "life1", address)
-	other := get(t, tr, "life2", address)
-	if first != again {
-		t.Errorf("the same life dialled twice: %s, %s", first, again)
-	}
-	if other == first {
-		t.Errorf("another life got the connection %s", first)
-	}
+	eachClient(t, func(t *testing.T, c Config) {
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RemoteAddr) }))
+		defer s.Close()
+		tr := New(c)
+		defer tr.CloseIdle()
+		address := s.Listener.Addr().String()
+		first, again := get(t, tr, "life1", address), get(t, tr, "life1", address)
+		other := get(t, tr, "life2", address)
+		if first != again {
+			t.Errorf("the same life dialled twice: %s, %s", first, again)
+		}
+		if other == first {
+			t.Errorf("another life got the connection %s", first)
+		}
+	})
 }
 
 // breaksAfterOne serves one request on each connection and reads the second
@@ -121,78 +133,84 @@ func breaksAfterOne(t *testing.T, seen *atomic.Int32) string {
 // Contract checklist 60: nothing is replayed once a byte was written, not even
 // what net/http would replay by itself.
 func TestARequestThatWasWrittenIsNeverSentAgain(t *testing.T) {
-	for name, make := range map[string]func(address string) *http.Request{
-		"GET":            func(a string) *http.Request { return request(t, http.MethodGet, "l", a, nil) },
-		"HEAD":           func(a string) *http.Request { return request(t, http.MethodHead, "l", a, nil) },
-		"GET with body":  func(a string) *http.Request { return request(t, http.MethodGet, "l", a, strings.NewReader("x")) },
-		"POST with body": func(a string) *http.Request { return request(t, http.MethodPost, "l", a, strings.NewReader("x")) },
-		"POST with Idempotency-Key": func(a string) *http.Request {
-			r := request(t, http.MethodPost, "l", a, strings.NewReader("x"))
-			r.Header.Set("Idempotency-Key", "k")
-			return r
-		},
-		"empty POST with X-Idempotency-Key": func(a string) *http.Request {
-			r := request(t, http.MethodPost, "l", a, http.NoBody)
-			r.Header.Set("X-Idempotency-Key", "k")
-			return r
-		},
-	} {
-		t.Run(name, func(t *testing.T) {
-			var seen atomic.Int32
-			address := breaksAfterOne(t, &seen)
-			tr := New(Config{})
-			defer tr.CloseIdle()
-			get(t, tr, "l", address)
-			resp, err := tr.RoundTrip(make(address))
-			if err == nil {
-				resp.Body.Close()
-				t.Fatal("the second request was answered, on another connection")
-			}
-			var dial *DialError
-			if errors.As(err, &dial) {
-				t.Fatalf("%v: called a failed dial", err)
-			}
-			if n := seen.Load(); n != 2 {
-				t.Fatalf("the upstream saw %d requests, want 2", n)
-			}
-		})
-	}
+	eachClient(t, func(t *testing.T, c Config) {
+		for name, make := range map[string]func(address string) *http.Request{
+			"GET":            func(a string) *http.Request { return request(t, http.MethodGet, "l", a, nil) },
+			"HEAD":           func(a string) *http.Request { return request(t, http.MethodHead, "l", a, nil) },
+			"GET with body":  func(a string) *http.Request { return request(t, http.MethodGet, "l", a, strings.NewReader("x")) },
+			"POST with body": func(a string) *http.Request { return request(t, http.MethodPost, "l", a, strings.NewReader("x")) },
+			"POST with Idempotency-Key": func(a string) *http.Request {
+				r := request(t, http.MethodPost, "l", a, strings.NewReader("x"))
+				r.Header.Set("Idempotency-Key", "k")
+				return r
+			},
+			"empty POST with X-Idempotency-Key": func(a string) *http.Request {
+				r := request(t, http.MethodPost, "l", a, http.NoBody)
+				r.Header.Set("X-Idempotency-Key", "k")
+				return r
+			},
+		} {
+			t.Run(name, func(t *testing.T) {
+				var seen atomic.Int32
+				address := breaksAfterOne(t, &seen)
+				tr := New(c)
+				defer tr.CloseIdle()
+				get(t, tr, "l", address)
+				resp, err := tr.RoundTrip(make(address))
+				if err == nil {
+					resp.Body.Close()
+					t.Fatal("the second request was answered, on another connection")
+				}
+				var dial *DialError
+				if errors.As(err, &dial) {
+					t.Fatalf("%v: called a failed dial", err)
+				}
+				if n := seen.Load(); n != 2 {
+					t.Fatalf("the upstream saw %d requests, want 2", n)
+				}
+			})
+		}
+	})
 }
 
 // What is done to a GET so that it is not replayed must not show on the wire.
 func TestAGetIsSentWithoutABody(t *testing.T) {
-	var length int64
-	var encoding []string
-	var headers http.Header
-	s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		length, encoding, headers = r.ContentLength, r.TransferEncoding, r.Header
-	}))
-	defer s.Close()
-	tr := New(Config{})
-	defer tr.CloseIdle()
-	get(t, tr, "l", s.Listener.Addr().String())
-	if length != 0 || len(encoding) != 0 || headers.Get("Accept-Encoding") != "" || headers.Get("Content-Length") != "" {
-		t.Errorf("length %d, encoding %v, headers %v", length, encoding, headers)
-	}
+	eachClient(t, func(t *testing.T, c Config) {
+		var length int64
+		var encoding []string
+		var headers http.Header
+		s := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+			length, encoding, headers = r.ContentLength, r.TransferEncoding, r.Header
+		}))
+		defer s.Close()
+		tr := New(c)
+		defer tr.CloseIdle()
+		get(t, tr, "l", s.Listener.Addr().String())
+		if length != 0 || len(encoding) != 0 || headers.Get("Accept-Encoding") != "" || headers.Get("Content-Length") != "" {
+			t.Errorf("length %d, encoding %v, headers %v", length, encoding, headers)
+		}
+	})
 }
 
 func TestADialThatFailsSaysSoAndTouchesNoBody(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := l.Addr().String()
-	l.Close()
-	tr := New(Config{})
-	body := &countingBody{Reader: strings.NewReader("body")}
-	_, err = tr.RoundTrip(request(t, http.MethodPost, "l", address, body))
-	var dial *DialError
-	if !errors.As(err, &dial) || !Refused(err) {
-		t.Fatalf("got %v", err)
-	}
-	if body.reads != 0 {
-		t.Errorf("the body was read %d times", body.reads)
-	}
+	eachClient(t, func(t *testing.T, c Config) {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		address := l.Addr().String()
+		l.Close()
+		tr := New(c)
+		body := &countingBody{Reader: strings.NewReader("body")}
+		_, err = tr.RoundTrip(request(t, http.MethodPost, "l", address, body))
+		var dial *DialError
+		if !errors.As(err, &dial) || !Refused(err) {
+			t.Fatalf("got %v", err)
+		}
+		if body.reads != 0 {
+			t.Errorf("the body was read %d times", body.reads)
+		}
+	})
 }
 
 type countingBody struct {
@@ -205,29 +223,34 @@ func (b *countingBody) Close() error               { return nil }
 
 // A listener whose queue is full never completes a handshake.
 func TestADialIsBoundedByItsTimeout(t *testing.T) {
-	tr := New(Config{DialTimeout: 50 * time.Millisecond})
-	tr.dialer.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		<-ctx.Done()
-		return nil, ctx.Err()
-	}}
-	_, err := tr.RoundTrip(request(t, http.MethodGet, "l", "no-such-host.invalid:80", nil))
-	var dial *DialError
-	if !errors.As(err, &dial) {
-		t.Fatalf("got %v", err)
-	}
+	eachClient(t, func(t *testing.T, c Config) {
+		c.DialTimeout = 50 * time.Millisecond
+		tr := New(c)
+		tr.dialer.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			<-ctx.Done()
+			return nil, ctx.Err()
+		}}
+		_, err := tr.RoundTrip(request(t, http.MethodGet, "l", "no-such-host.invalid:80", nil))
+		var dial *DialError
+		if !errors.As(err, &dial) {
+			t.Fatalf("got %v", err)
+		}
+	})
 }
 
 // Field report H07: the environment's proxy is not for sandboxes.
 func TestTheProxyOfTheEnvironmentIsIgnored(t *testing.T) {
-	t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-	t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "direct") }))
-	defer s.Close()
-	tr := New(Config{})
-	defer tr.CloseIdle()
-	if got := get(t, tr, "l", s.Listener.Addr().String()); got != "direct" {
-		t.Errorf("got %q", got)
-	}
+	eachClient(t, func(t *testing.T, c Config) {
+		t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
+		t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
+		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "direct") }))
+		defer s.Close()
+		tr := New(c)
+		defer tr.CloseIdle()
+		if got := get(t, tr, "l", s.Listener.Addr().String()); got != "direct" {
+			t.Errorf("got %q", got)
+		}
+	})
 }
 
 func TestTLSUpstreamsAreVerifiedByTheirRealName(t *testing.T) {

@@ -12,3 +12,5 @@ type userTimeout struct{ limit time.Duration }
 
 func (*userTimeout) start(syscall.RawConn) {}
 func (*userTimeout) stop(uintptr)          {}
+func (*userTimeout) note()                 {}
+func (*userTimeout) watch(syscall.RawConn) {}

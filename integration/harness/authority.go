@@ -89,3 +89,17 @@ func sign(t testing.TB, cert, parent *x509.Certificate, key, parentKey *ecdsa.Pr
 func block(kind string, der []byte) string {
 	return string(pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}))
 }
+
+// Certificate makes an authority for a test and returns a server's certificate
+// by it, for loopback, and the key to that: two PEM files.
+func Certificate(t testing.TB) (certFile, keyFile string) {
+	t.Helper()
+	a, dir := newAuthority(t), t.TempDir()
+	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	for file, text := range map[string]string{certFile: a.cert, keyFile: a.key} {
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return certFile, keyFile
+}

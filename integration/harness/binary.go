@@ -34,7 +34,14 @@ const patience = 30 * time.Second
 // shown.
 func Binary(t testing.TB, caddyfile string, transport ...Transport) *Process {
 	t.Helper()
-	p := &Process{setting: newSetting(t, transport), program: Build(t), exited: make(chan struct{})}
+	return Run(t, Build(t), caddyfile, transport...)
+}
+
+// Run is [Binary] for another Caddy than the gateway, such as one without this
+// module: program is its path.
+func Run(t testing.TB, program, caddyfile string, transport ...Transport) *Process {
+	t.Helper()
+	p := &Process{setting: newSetting(t, transport), program: program, exited: make(chan struct{})}
 	p.setting.admin = freeAddress(t)
 	p.t = t
 	config := p.write(caddyfile)

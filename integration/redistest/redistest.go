@@ -136,6 +136,9 @@ func (s *Server) signal(sig os.Signal) {
 	}
 }
 
+// PID is the number of the process.
+func (s *Server) PID() int { return s.cmd.Process.Pid }
+
 // Admin returns a client that may do everything. The caller closes it.
 func (s *Server) Admin() *goredis.Client {
 	return goredis.NewClient(&goredis.Options{

@@ -4,6 +4,8 @@
 # lives under .cache/ of the checkout. Running it again costs a few milliseconds: each part carries a stamp with the
 # digest of its lock.
 #
+# install.sh bench   brings what `make bench` needs instead: redis-server, and nginx with Lua and HAProxy to hold against.
+#
 # Wants: Debian, Python 3.11 or later with venv, Node 20 or later with npm; root or sudo only where a package is missing.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
@@ -26,16 +28,25 @@ as_root() {
 # libnss-myhostname answers them first, with ::1 and 127.0.0.1; it needs no daemon.
 resolves_localhost() { getent ahostsv4 49983-x.sandbox.localhost 2>/dev/null | grep -q '^127\.0\.0\.1 '; }
 
-# Debian's redis package starts a service on port 6379 when it is installed. The tests run their own servers on
-# free ports and must not leave one behind, so a policy-rc.d that forbids it is in place for as long as apt runs.
-apt_missing() {
-	local wanted=()
-	command -v redis-server >/dev/null || wanted+=(redis-server)
-	"$python" -c 'import ensurepip, venv' 2>/dev/null || wanted+=(python3-venv)
-	command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || wanted+=(chromium-headless-shell)
-	resolves_localhost || wanted+=(libnss-myhostname)
-	[ ${#wanted[@]} -gt 0 ] || return 0
-	say "apt-get install ${wanted[*]}"
+test_packages() {
+	command -v redis-server >/dev/null || echo redis-server
+	"$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
+	command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || echo chromium-headless-shell
+	resolves_localhost || echo libnss-myhostname
+}
+
+bench_packages() {
+	command -v redis-server >/dev/null || echo redis-server
+	command -v haproxy >/dev/null || echo haproxy
+	# Three of them leave nothing on PATH.
+	dpkg -s nginx libnginx-mod-http-lua lua-nginx-redis lua-cjson >/dev/null 2>&1 || echo nginx libnginx-mod-http-lua lua-nginx-redis lua-cjson
+}
+
+# apt_install PACKAGE…: Debian's packages of servers start a service when they are installed. The tests run their own servers
+# on free ports and must not leave one behind, so a policy-rc.d that forbids it is in place for as long as apt runs.
+apt_install() {
+	[ $# -gt 0 ] || return 0
+	say "apt-get install $*"
 	local policy=/usr/sbin/policy-rc.d made=
 	if [ ! -e "$policy" ]; then
 		printf '#!/bin/sh\nexit 101\n' | as_root tee "$policy" >/dev/null
@@ -44,7 +55,7 @@ apt_missing() {
 	fi
 	local status=0
 	{ as_root apt-get update -qq && as_root env DEBIAN_FRONTEND=noninteractive \
-		apt-get install -y -qq --no-install-recommends "${wanted[@]}" >/dev/null; } || status=$?
+		apt-get install -y -qq --no-install-recommends "$@" >/dev/null; } || status=$?
 	[ -z "$made" ] || as_root rm -f "$policy"
 	return "$status"
 }
@@ -87,11 +98,18 @@ npm_project() {
 	echo "$sum" >"$dir/.installed-from"
 }
 
+if [ "${1:-}" = bench ]; then
+	# shellcheck disable=SC2046 # names of packages, one word each
+	apt_install $(bench_packages)
+	exit
+fi
+
 if ! command -v npm >/dev/null || [ "$(node -p 'process.versions.node.split(".")[0]')" -lt 20 ]; then
 	say "Node 20 or later with npm is wanted on PATH"
 	exit 1
 fi
-apt_missing
+# shellcheck disable=SC2046
+apt_install $(test_packages)
 check_localhost
 
 pids=()

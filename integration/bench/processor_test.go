@@ -1,0 +1,92 @@
+package bench
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// cores are the two processors that a run uses: one for contestants, and one for
+// everything else.
+type cores struct{ contestant, rest int }
+
+// takeCores moves this process to the second of the processors that it may use.
+func takeCores(tb testing.TB) cores {
+	tb.Helper()
+	var allowed unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
+		tb.Fatal(err)
+	}
+	var found []int
+	for cpu := range len(allowed) * 64 {
+		if allowed.IsSet(cpu) {
+			found = append(found, cpu)
+		}
+	}
+	if len(found) < 2 {
+		tb.Fatalf("two processors are wanted, and %d may be used", len(found))
+	}
+	c := cores{contestant: found[0], rest: found[1]}
+	// A thread inherits from the one that makes it: after all that there are,
+	// all that come.
+	threads, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for _, thread := range threads {
+		if id, err := strconv.Atoi(thread.Name()); err == nil {
+			bind(tb, id, c.rest)
+		}
+	}
+	runtime.GOMAXPROCS(1)
+	return c
+}
+
+// on calls start, and the processes that it starts stay on the given core: Go's
+// runtime, nginx and HAProxy find one processor and no more.
+func on(tb testing.TB, core int, start func()) {
+	tb.Helper()
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	var before unix.CPUSet
+	if err := unix.SchedGetaffinity(0, &before); err != nil {
+		tb.Fatal(err)
+	}
+	bind(tb, 0, core)
+	defer func() {
+		if err := unix.SchedSetaffinity(0, &before); err != nil {
+			tb.Error(err)
+		}
+	}()
+	start()
+}
+
+// bind binds a thread to a core; 0 is the calling one.
+func bind(tb testing.TB, thread, core int) {
+	tb.Helper()
+	var set unix.CPUSet
+	set.Set(core)
+	if err := unix.SchedSetaffinity(thread, &set); err != nil {
+		tb.Fatal(fmt.Errorf("binding thread %d to processor %d: %w", thread, core, err))
+	}
+}
+
+// processorTime is what a process has spent on processors so far, in user and in
+// system mode, by all threads that it has or had.
+func processorTime(tb testing.TB, pid int) time.Duration {
+	tb.Helper()
+	// The clock of a process: clock_getcpuclockid(3), in the kernel's
+	// posix-timers the complement of the pid with CPUCLOCK_SCHED.
+	const scheduler = 2
+	clock := int32(^pid<<3 | scheduler)
+	var now unix.Timespec
+	if err := unix.ClockGettime(clock, &now); err != nil {
+		tb.Fatal(fmt.Errorf("the clock of process %d: %w", pid, err))
+	}
+	return time.Duration(now.Nano())
+}
