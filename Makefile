@@ -4,6 +4,7 @@
 #   make demo-redis  the same with a real redis-server as registry
 #   make test        everything: lint, unit tests with the race detector, the real SDKs
 #   make bench       the gateway against Caddy, Go, nginx and HAProxy; writes docs/benchmarks.md (12 minutes)
+#   make scale       16 gateways on one Redis: commands, bytes and processor time (1 minute)
 #   make headline    53,000 commands from the real SDKs, 10,000 of them killed (7 to 10 minutes)
 #   make lint        gofmt, go vet, staticcheck
 #   make fmt         rewrite to gofmt's taste
@@ -22,7 +23,7 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test bench headline deps bench-deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test bench bench-deps scale headline deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -44,6 +45,10 @@ test:
 # One load, writing nothing: make bench ARGS='-bench Promises/unary -rounds 3'.
 bench: bench-deps
 	go test -timeout 1h -run '^$$' -bench Promises -benchtime 1x ./integration/bench -report $(CURDIR)/docs/benchmarks.md $(ARGS)
+
+# The short form of it is part of `make test`. Prints the table of docs/scaling.md and leaves it there.
+scale: deps
+	go test -count=1 -timeout 10m -v ./integration/scale -sandboxes 2000 -sharing 5s -table $(CURDIR)/docs/scaling.md $(ARGS)
 
 # The short form of it is part of `make test`. Prints the README's table and leaves it in docs/headline.md.
 headline: deps

@@ -432,7 +432,8 @@ func TestOnlyTheCallsOfTheDataPlaneAreTakenForSuch(t *testing.T) {
 	} {
 		r, _ := http.NewRequest("GET", tc.target, nil)
 		r.Host = tc.host
-		if got := g.gateway.IsData(r, tc.planes); got != tc.want {
+		host, err := g.gateway.hosts.Read(r.Host)
+		if got := err == nil && operationOf(r, host, tc.planes).Plane == routing.DataPlane; got != tc.want {
 			t.Errorf("%s%s: %v", tc.host, tc.target, got)
 		}
 	}

@@ -35,6 +35,8 @@ type dataCall struct {
 	answered bool
 	out      Outcome
 
+	silence silence
+
 	// The memory of what nearly every call has.
 	ownLine   lifeline
 	ownListed running
@@ -107,10 +109,12 @@ func (g *Gateway) newCall(r *http.Request, host *routing.Host, out *Outcome) (*d
 func (c *dataCall) last() {
 	c.ownLine.last()
 	c.dog.last()
+	c.silence.ofReader()
 }
 
 // guard puts a watchdog between the call and its client.
 func (c *dataCall) guard(w http.ResponseWriter) {
+	c.silence.allow, c.silence.r = c.g.opt.Silence, c.r
 	c.dog.ResponseWriter = w
 	c.dog.control = *http.NewResponseController(w)
 	c.dog.idle = max(c.g.opt.UpstreamIdle, 0)
@@ -162,7 +166,9 @@ func (c *dataCall) serve() {
 		c.fail(*f)
 		return
 	}
+	defer c.done()
 	if c.route.State == routing.StateStarting {
+		c.silence.ofBoth()
 		if f := c.awaitReady(); f != nil {
 			c.fail(*f)
 			return
@@ -173,7 +179,6 @@ func (c *dataCall) serve() {
 		c.fail(*f)
 		return
 	}
-	defer c.done()
 	req, err := c.request()
 	if err != nil {
 		c.fail(*c.bodyFailed(err))
@@ -199,6 +204,7 @@ func (c *dataCall) serve() {
 	}
 	defer resp.Body.Close()
 	if websocket.Requested(c.r) && websocket.Switched(resp) && websocket.Accepted(c.r, resp) {
+		c.silence.ofBoth()
 		c.tunnel(resp)
 		return
 	}
@@ -210,8 +216,15 @@ func (c *dataCall) serve() {
 	c.dog.watch()
 	c.heard = c.dog.listen(resp.Body)
 	resp.Body = &c.heard
+	if resp.ContentLength != 0 && !(isThere(resp) && resp.ContentLength <= isShort) {
+		c.silence.ofBoth()
+	}
 	c.answer(resp)
 }
+
+// isShort is how long an answer may be, in bytes, that net/http holds until the handler
+// has returned: nobody waits for a client to take it.
+const isShort = 2 << 10
 
 // nextHop is whom the call is sent on to.
 func (c *dataCall) nextHop() auth.Hop {
@@ -263,6 +276,7 @@ func (c *dataCall) request() (*http.Request, error) {
 	default:
 		// The answer may begin while the body is still coming; over HTTP/1.1
 		// net/http must be told so, or it eats the body.
+		c.silence.ofBoth()
 		_ = c.control.EnableFullDuplex()
 		c.body = &streamedBody{body: c.r.Body, left: n, dog: &c.dog}
 		if c.speaksH2C() {
@@ -299,6 +313,7 @@ func (c *dataCall) done() {
 	if c.body != nil {
 		c.body.finish(&c.control)
 	}
+	c.silence.end()
 }
 
 // register notes that the call runs. A stream is ended with its sandbox, and told so.

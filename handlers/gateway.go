@@ -83,6 +83,9 @@ type Options struct {
 	// stream may be silent for ever until its first keepalive message; from
 	// then on for three of the intervals.
 	UpstreamIdle time.Duration
+	// Silence takes timeouts of the server's off calls of the data plane that last.
+	// Default: there are none.
+	Silence Silence
 	// ClientStall is how long a client may take nothing of an answer before it
 	// is dropped: it must take 32 KiB within that time, or all there is.
 	// It is also how long a sandbox may be silent on a WebSocket whose client

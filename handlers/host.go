@@ -15,12 +15,6 @@ import (
 // domains.
 func (g *Gateway) domainFor(r *http.Request) string { return g.hosts.DomainFor(r.Host).String() }
 
-// IsData reports a request that [Gateway.Serve] takes for one of the data plane.
-func (g *Gateway) IsData(r *http.Request, planes Planes) bool {
-	host, err := g.hosts.Read(r.Host)
-	return err == nil && operationOf(r, host, planes).Plane == routing.DataPlane
-}
-
 // operationOf is the call that r makes. Where the host, or else the headers, name
 // a port that is not envd's, its method and path are the app's own business.
 func operationOf(r *http.Request, host routing.Host, planes Planes) routing.Operation {

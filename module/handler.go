@@ -116,9 +116,6 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		panic(http.ErrAbortHandler)
 	}
 	defer h.shared.release()
-	if live.gateway.IsData(r, h.planes) {
-		defer allowSilence(r)()
-	}
 	if caddy.Exiting() && r.ProtoMajor == 1 && r.Header.Get("Upgrade") == "" {
 		// Work goes on during shutdown_delay, but not the connection: a client
 		// that is told so opens another one, elsewhere. Over HTTP/2 this would
@@ -140,34 +137,6 @@ func peerOf(r *http.Request) handlers.Peer {
 		return handlers.TrustedProxy
 	}
 	return handlers.Stranger
-}
-
-// silence is longer than any call of the data plane lives. It is not zero
-// because a zero or negative timeout would be over before it began.
-const silence = 24 * time.Hour
-
-// allowSilence takes Caddy's idle timeouts off a data-plane request, until restore
-// is called: a program in a sandbox, and whoever talks to it, may be silent for as
-// long as they like. Without it read_body_idle (60s by default) resets the HTTP/2 stream of a
-// client that has nothing to say, even while the sandbox is sending.
-// Caddy's timeouts stay on the control plane, whose bodies are short.
-func allowSilence(r *http.Request) (restore func()) {
-	reader, writer := caddyhttp.IdleTimeoutsFromContext(r.Context())
-	var restoreReader, restoreWriter func()
-	if reader != nil {
-		restoreReader = reader.Override(silence, 0)
-	}
-	if writer != nil {
-		restoreWriter = writer.Override(silence, 0, 0)
-	}
-	return func() {
-		if restoreReader != nil {
-			restoreReader()
-		}
-		if restoreWriter != nil {
-			restoreWriter()
-		}
-	}
 }
 
 var (

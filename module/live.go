@@ -88,6 +88,7 @@ func build(a *App) (_ *live, err error) {
 		DefaultLifetime: time.Duration(a.DefaultLifetime),
 		UpstreamIdle:    time.Duration(a.UpstreamIdle),
 		ClientStall:     time.Duration(a.ClientStall),
+		Silence:         silence{},
 		Deaths:          deaths,
 	})
 	l.stay = departure.attend(l.gateway)

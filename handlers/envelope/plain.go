@@ -15,7 +15,10 @@ import (
 // readErr is nil when the source has ended. writeErr is why the client could
 // not be written to.
 func CopyPlain(dst io.Writer, flush func() error, src io.Reader) (readErr, writeErr error) {
-	b := buffer{wait: make([]byte, plainWaitSize)}
+	var b buffer
+	if flush != nil {
+		b.wait = make([]byte, plainWaitSize)
+	}
 	defer b.drop()
 	ahead, _ := src.(Ahead)
 	unflushed := false

@@ -28,6 +28,12 @@ var loads = []load{
 	{"streams", streams},
 	{"files", files},
 	{"idle", idle},
+	{"churn", churn},
+	{"cold", cold},
+	{"steady", steady},
+	{"paced", paced},
+	{"allocations", allocations},
+	{"routes", routes},
 }
 
 func TestMain(m *testing.M) {

@@ -30,6 +30,7 @@ type kind string
 const (
 	gateway       kind = "this gateway"
 	gatewayLogged kind = "this gateway, access log on"
+	gatewayPlain  kind = "this gateway, Go's HTTP client"
 	respond       kind = "Caddy `respond`"
 	stock         kind = "Caddy `reverse_proxy`"
 	stockBare     kind = "Caddy `reverse_proxy`, metrics off"
@@ -38,6 +39,7 @@ const (
 	nginx         kind = "nginx"
 	nginxRedis    kind = "nginx + Lua, Redis `GET` per request"
 	haproxy       kind = "HAProxy"
+	none          kind = "no proxy"
 )
 
 // asksRedis reports those that ask Redis for each request.
@@ -65,7 +67,7 @@ func (s *scene) start(transport harness.Transport, kinds ...kind) []*contestant 
 			}
 			c := &contestant{kind: k}
 			switch k {
-			case gateway, gatewayLogged:
+			case gateway, gatewayLogged, gatewayPlain:
 				c = s.startCaddy(k, s.programs.gateway, s.gatewayConfig(k), transport)
 				if k == gateway {
 					floor = c
@@ -83,6 +85,8 @@ func (s *scene) start(transport harness.Transport, kinds ...kind) []*contestant 
 				c = s.startNginx(k, transport)
 			case haproxy:
 				c = s.startHAProxy(transport)
+			case none:
+				c.address, c.pid = s.upstream.Addr().String(), os.Getpid()
 			}
 			all = append(all, c)
 		}
@@ -132,14 +136,17 @@ func (s *scene) run(k kind, address, program string, args ...string) *contestant
 	s.Cleanup(func() {
 		_ = cmd.Process.Kill()
 		<-exited
+		if s.Failed() {
+			s.Logf("%s wrote:\n%s", k, head(s, output))
+		}
 		output.Close()
 	})
-	awaitListener(s, address, exited, output)
+	awaitListener(s, address, exited)
 	return &contestant{kind: k, address: address, pid: cmd.Process.Pid}
 }
 
 // awaitListener polls: a foreign process has no other way to tell.
-func awaitListener(tb testing.TB, address string, exited <-chan struct{}, output *os.File) {
+func awaitListener(tb testing.TB, address string, exited <-chan struct{}) {
 	tb.Helper()
 	limit := time.After(15 * time.Second)
 	for poll := time.NewTicker(10 * time.Millisecond); ; {
@@ -154,13 +161,19 @@ func awaitListener(tb testing.TB, address string, exited <-chan struct{}, output
 		case <-exited:
 		case <-limit:
 		}
-		text := make([]byte, 4<<10)
-		n, err := output.ReadAt(text, 0)
-		if err != nil && err != io.EOF {
-			tb.Error(err)
-		}
-		tb.Fatalf("nothing listens on %s\n%s", address, text[:n])
+		tb.Fatalf("nothing listens on %s", address)
 	}
+}
+
+// head is the beginning of a file.
+func head(tb testing.TB, file *os.File) []byte {
+	tb.Helper()
+	text := make([]byte, 4<<10)
+	n, err := file.ReadAt(text, 0)
+	if err != nil && err != io.EOF {
+		tb.Error(err)
+	}
+	return text[:n]
 }
 
 // freeAddress is a loopback address that nobody listens on at the moment.
@@ -176,9 +189,12 @@ func freeAddress(tb testing.TB) string {
 
 // gatewayConfig has everything on that an operator would have on.
 func (s *scene) gatewayConfig(k kind) string {
-	log := ""
-	if k == gatewayLogged {
+	log, client := "", "lean"
+	switch k {
+	case gatewayLogged:
 		log = "log"
+	case gatewayPlain:
+		client = "standard"
 	}
 	return fmt.Sprintf(`{
 	metrics
@@ -205,6 +221,7 @@ func (s *scene) gatewayConfig(k kind) string {
 				requests 1000000
 			}
 		}
+		upstream_client %[8]s
 		cluster bench {
 			admin http://%[4]s
 			proxy http://%[4]s
@@ -216,7 +233,7 @@ func (s *scene) gatewayConfig(k kind) string {
 	respond %[6]s `+"`%[7]s`"+`
 	e2b
 }
-`, s.keysFile(), secretVariable, s.redis.Addr, s.upstream.Addr(), log, floorPath, answer)
+`, s.keysFile(), secretVariable, s.redis.Addr, s.upstream.Addr(), log, floorPath, answer, client)
 }
 
 // stockConfig is Caddy's own proxy, as its documentation shows it.

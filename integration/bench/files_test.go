@@ -72,8 +72,6 @@ func (s *scene) files(r *report, direction string, transfer func(*client, *conte
 	r.promise(promise{text: "64 MiB " + direction + ": growth of the gateway's memory meanwhile", value: quantile(growth[gateway], 1), most: flat, write: mebi})
 }
 
-func mebi(f float64) string { return fmt.Sprintf("%.1f MiB", f/(1<<20)) }
-
 // download takes a large file.
 func (c *client) download(from *contestant) error {
 	c.request = requestH1(from, "GET", filesPath, headersOf(sandbox, "application/octet-stream", fmt.Sprint("file ", fileSize)), 0, "")

@@ -9,7 +9,8 @@ import (
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
-// haproxyConfig: one thread, connections to the upstream kept and shared.
+// haproxyConfig: one thread, connections to the upstream kept and shared, messages
+// of streams sent on as they come.
 const haproxyConfig = `
 global
 	nbthread 1
@@ -20,6 +21,7 @@ defaults
 	timeout client 1h
 	timeout server 1h
 	http-reuse always
+	option http-no-delay
 frontend clients
 	bind %s
 	default_backend sandboxes

@@ -81,10 +81,6 @@ func (s *scene) idle(r *report, transport harness.Transport, n, processes int) {
 	r.promise(promise{text: "goroutines of a silent stream fewer than stock Caddy's", value: routines.of(stock) - routines.of(gateway), least: 1.99, write: hundredths})
 }
 
-func kibi(f float64) string       { return fmt.Sprintf("%.1f KiB", f/(1<<10)) }
-func whole(f float64) string      { return fmt.Sprintf("%.0f", f) }
-func hundredths(f float64) string { return fmt.Sprintf("%.2f", f) }
-
 // raiseFiles lets processes have as many open files as the streams take, and
 // returns how many streams that allows.
 func raiseFiles(tb testing.TB) int {
@@ -221,7 +217,7 @@ type held interface {
 	finish() error
 }
 
-func openHeldH1(c *contestant, request []byte) (held, error) {
+func openHeldH1(c *contestant, request []byte) (*client, error) {
 	k, err := connectH1(c)
 	if err != nil {
 		return nil, err
@@ -252,7 +248,7 @@ func (c *client) finish() error {
 	return nil
 }
 
-func openHeldH2(c *contestant, headers []header, n int) (held, error) {
+func openHeldH2(c *contestant, headers []header, n int) (*heldH2, error) {
 	k, err := connectH2(c)
 	if err != nil {
 		return nil, err

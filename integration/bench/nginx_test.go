@@ -16,7 +16,7 @@ daemon off;
 master_process off;
 worker_processes 1;
 pid %[1]s/nginx.pid;
-error_log stderr crit;
+error_log stderr error;
 %[2]s
 events {
 	worker_connections 4096;
@@ -48,7 +48,7 @@ http {
 			proxy_pass http://sandbox;
 			proxy_buffering off;
 		}
-		location /files {
+		location = /files {
 			proxy_pass http://sandbox;
 			client_body_buffer_size 256k;
 			proxy_buffers 8 64k;

@@ -66,8 +66,26 @@ func (s *scene) during(c *contestant, do func()) stretch {
 	return stretch{time.Since(begun), processorTime(s, c.pid) - cpu, processorTime(s, s.redis.PID()) - redis}
 }
 
-func kilo(f float64) string   { return fmt.Sprintf("%.1f k", f/1e3) }
-func times(f float64) string  { return fmt.Sprintf("%.2fx", f) }
-func micros(f float64) string { return fmt.Sprintf("%.1f µs", f*1e6) }
-func share(f float64) string  { return fmt.Sprintf("%.0f %%", f*100) }
-func mega(f float64) string   { return fmt.Sprintf("%.0f", f/1e6) }
+// How figures are written. What was not measured is a dash.
+var (
+	kilo       = writer(1e-3, "%.1f k")
+	mega       = writer(1e-6, "%.0f")
+	micros     = writer(1e6, "%.1f µs")
+	times      = writer(1, "%.2fx")
+	share      = writer(100, "%.0f %%")
+	kibi       = writer(1./(1<<10), "%.1f KiB")
+	mebi       = writer(1./(1<<20), "%.1f MiB")
+	whole      = writer(1, "%.0f")
+	nanos      = writer(1e9, "%.0f ns")
+	tenths     = writer(1, "%.1f")
+	hundredths = writer(1, "%.2f")
+)
+
+func writer(scale float64, format string) func(float64) string {
+	return func(f float64) string {
+		if math.IsNaN(f) {
+			return "–"
+		}
+		return fmt.Sprintf(format, f*scale)
+	}
+}

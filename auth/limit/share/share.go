@@ -22,9 +22,21 @@ import (
 // keeps apart those that share a Redis and nothing else.
 const Channel = "e2b-gateway:limits:"
 
-// interval is how often they do, if they have anything to say. It is how much
+// Gateways talk once in an interval, if they have anything to say. It is how much
 // too late a limit may hold where calls come through several gateways.
-const interval = 200 * time.Millisecond
+//
+// What is said by each is heard by all, so that what Redis sends grows with the square
+// of their number. Long messages, of some hundred subjects, make the interval longer.
+const (
+	interval        = 200 * time.Millisecond
+	longestInterval = 2 * time.Second // others are forgotten after 5 s of silence
+	bytesPerSecond  = 64 << 10
+)
+
+// intervalAfter is when there may be another message after one of so many bytes.
+func intervalAfter(length int) time.Duration {
+	return min(max(time.Duration(length)*time.Second/bytesPerSecond, interval), longestInterval)
+}
 
 // maxMessage bounds what is read of another gateway, in bytes.
 const maxMessage = 8 << 20
@@ -107,22 +119,24 @@ func (s *Share) heard(message string) {
 }
 
 func (s *Share) tell(ctx context.Context) {
-	ticker := time.NewTicker(interval)
-	defer ticker.Stop()
+	next := time.NewTimer(interval)
+	defer next.Stop()
 	quiet, failing := true, false
 	for {
 		select {
-		case <-ticker.C:
+		case <-next.C:
 		case <-ctx.Done():
 			return
 		}
 		usage := s.limiter.Report()
 		usage.Gateway = s.name
 		if usage.Quiet() && quiet {
+			next.Reset(interval)
 			continue // that there is nothing is told once
 		}
 		quiet = usage.Quiet()
 		message, err := json.Marshal(usage)
+		next.Reset(intervalAfter(len(message)))
 		if err == nil {
 			err = s.redis.Publish(ctx, s.channel, message)
 		}

@@ -3,6 +3,7 @@ package share
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"log/slog"
 	"strings"
@@ -112,6 +113,45 @@ func TestAnOperatorIsToldOnceThatNothingIsShared(t *testing.T) {
 			t.Errorf("%s", text)
 		}
 	})
+}
+
+// counting is a Redis that takes note of what it is told.
+type counting struct{ messages, bytes int }
+
+func (c *counting) Publish(_ context.Context, _ string, message []byte) error {
+	c.messages++
+	c.bytes += len(message)
+	return nil
+}
+
+func (c *counting) Listen(ctx context.Context, _ string, _ func(string)) error {
+	<-ctx.Done()
+	return nil
+}
+
+func (*counting) Close() error { return nil }
+
+func TestWhoHasMuchToTellTellsItLessOften(t *testing.T) {
+	for subjects, want := range map[int]int{0: 0, 1: 50, 100: 50, 1000: 16, 100_000: 5} {
+		synctest.Test(t, func(t *testing.T) {
+			l := limit.New(auth.Limits{Streams: 3}, auth.Limits{})
+			var open []limit.Stream
+			for i := range subjects {
+				stream, _ := l.Open(limit.Who{Subject: fmt.Sprintf("a-team-with-a-long-name-%06d", i)})
+				open = append(open, stream)
+			}
+			redis := &counting{}
+			s := Start(redis, "0:", l, slog.New(slog.NewTextHandler(io.Discard, nil)))
+			time.Sleep(10 * time.Second) // the bubble's
+			s.Close()
+			if redis.messages < want-1 || redis.messages > want+1 {
+				t.Errorf("%d subjects: %d messages in 10 s, %d bytes; want %d", subjects, redis.messages, redis.bytes, want)
+			}
+			for i := range open {
+				open[i].Close()
+			}
+		})
+	}
 }
 
 func TestNonsenseOnTheChannelIsIgnored(t *testing.T) {

@@ -1,0 +1,166 @@
+package bench
+
+import (
+	"fmt"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/caddy-e2b/gateway/handlers/envelope"
+	"github.com/caddy-e2b/gateway/integration/harness"
+)
+
+// pacedStreams is how many streams each contestant relays.
+const pacedStreams = 10
+
+// paced measures how long a message is on its way through a stream. All
+// contestants relay at once, a message each in turn, so that what the machine
+// does meanwhile hits all alike.
+func paced(s *scene, r *report) {
+	s.paced(r, harness.Cleartext, "HTTP/1.1", gateway, stock, library, nginx, haproxy, none)
+	s.paced(r, harness.TLS2, "HTTP/2 over TLS", gateway, stock, library, nginx, haproxy)
+}
+
+func (s *scene) paced(r *report, transport harness.Transport, protocol string, kinds ...kind) {
+	s.Helper()
+	all := s.start(transport, kinds...)
+	p := &pacedRun{took: map[kind]latencies{}}
+	var ends []func() error
+	for range pacedStreams {
+		for _, c := range all { // the upstream holds them in this order
+			read, err := openPaced(c, transport)
+			if err != nil {
+				s.Fatalf("%s: %v", c.kind, err)
+			}
+			ended := make(chan error, 1)
+			go func() { ended <- read(p.receiver(c.kind)) }()
+			ends = append(ends, func() error { return <-ended })
+		}
+	}
+	streams := s.upstream.release()
+	s.send(streams, time.Second)
+	p.clear() // that was to warm up
+	var ratios []float64
+	for range *rounds {
+		round := p.take(func() { s.send(streams, pacedTurn) })
+		if len(round[stock]) > 0 {
+			ratios = append(ratios, round[gateway].p99()/round[stock].p99())
+		}
+	}
+	for _, c := range streams {
+		if _, err := c.Write(streamEnd); err != nil {
+			s.Fatal(err)
+		}
+		c.Close()
+	}
+	for _, end := range ends {
+		if err := end(); err != nil {
+			s.Fatal(err)
+		}
+	}
+	t := table{
+		title: "Latency of messages of 1 KiB, " + protocol,
+		text: fmt.Sprintf("%d messages a second in all, to %d streams through each contestant at the same time, in turns. From when the upstream sends a message until the client "+
+			"has all of it.", pace, pacedStreams),
+		head: latencyHead,
+	}
+	for _, c := range all {
+		t.rows = append(t.rows, p.took[c.kind].row(string(c.kind), p.took[none]))
+	}
+	r.add(t)
+	r.promise(promise{text: "messages of 1 KiB, " + protocol + ": p99 of latency over stock Caddy's", value: median(ratios), most: 1, write: times})
+}
+
+// pacedRun gathers what receivers see.
+type pacedRun struct {
+	mu   sync.Mutex
+	took map[kind]latencies
+}
+
+func (p *pacedRun) clear() { p.take(func() {}); p.took = map[kind]latencies{} }
+
+// take returns what came while do ran.
+func (p *pacedRun) take(do func()) map[kind]latencies {
+	p.mu.Lock()
+	before := map[kind]int{}
+	for k, l := range p.took {
+		before[k] = len(l)
+	}
+	p.mu.Unlock()
+	do()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	during := map[kind]latencies{}
+	for k, l := range p.took {
+		during[k] = l[before[k]:]
+	}
+	return during
+}
+
+var epoch = time.Now()
+
+// stampAt is where a message carries the moment at which it was sent, as 16
+// digits: nanoseconds since epoch.
+const stampAt = envelope.PrefixSize + len(`{"event":{"data":{"stdout":"`)
+
+// send sends messages at the pace, one to each stream in turn.
+func (s *scene) send(streams []net.Conn, length time.Duration) {
+	s.Helper()
+	stamped := chunk(message)
+	at := len(stamped) - len(message) - 2 + stampAt
+	atPace(length, func(i int) {
+		copy(stamped[at:], fmt.Appendf(nil, "%016d", time.Since(epoch)))
+		if _, err := streams[i%len(streams)].Write(stamped); err != nil {
+			s.Fatal(err)
+		}
+	})
+}
+
+// receiver returns a function that is shown the pieces of a stream. It notes how
+// long each message took, the first apart, which has no stamp.
+func (p *pacedRun) receiver(k kind) func(piece []byte) error {
+	var got []byte
+	return func(piece []byte) error {
+		for got = append(got, piece...); len(got) >= len(message); got = got[len(message):] {
+			sent, err := strconv.ParseInt(string(got[stampAt:stampAt+16]), 10, 64)
+			if err != nil {
+				continue // the first message
+			}
+			took := time.Since(epoch) - time.Duration(sent)
+			p.mu.Lock()
+			p.took[k] = append(p.took[k], took.Seconds())
+			p.mu.Unlock()
+		}
+		return nil
+	}
+}
+
+// openPaced opens a stream and waits for its first message. read shows the rest
+// to look, to its end.
+func openPaced(c *contestant, transport harness.Transport) (read func(look func([]byte) error) error, err error) {
+	headers := headersOf(sandbox, "application/connect+json", "hold")
+	if transport != harness.TLS2 {
+		k, err := openHeldH1(c, requestH1(c, "POST", startPath, headers, len(startMessage), startMessage))
+		if err != nil {
+			return nil, err
+		}
+		return func(look func([]byte) error) error { defer k.Close(); return k.in.chunked(look) }, nil
+	}
+	k, err := openHeldH2(c, headers, 1)
+	if err != nil {
+		return nil, err
+	}
+	return func(look func([]byte) error) error {
+		defer k.conn.Close()
+		for {
+			_, data, ended, err := k.clientH2.receive()
+			if err == nil {
+				err = look(data)
+			}
+			if err != nil || ended {
+				return err
+			}
+		}
+	}, nil
+}

@@ -1,0 +1,142 @@
+package bench
+
+import (
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"github.com/caddy-e2b/gateway/integration/harness"
+)
+
+const (
+	// pace is how many calls, or messages, begin in a second.
+	pace = 1000
+	// pacedTurn is how long a turn at that pace is.
+	pacedTurn = 2 * time.Second
+	// outage is how long Redis does not answer: longer than a route is cached.
+	outage = 12 * time.Second
+	// pacedSandboxes is how many sandboxes are called, in rotation.
+	pacedSandboxes = 100
+	// noise is how much two measurements of the same may differ.
+	noise = 1.25
+)
+
+// latencies are in seconds.
+type latencies []float64
+
+func (l latencies) p50() float64 { return quantile(l, 0.5) }
+func (l latencies) p99() float64 { return quantile(l, 0.99) }
+
+// row is a line of a table: l, and how much more that is than without a proxy.
+func (l latencies) row(name string, without latencies) []string {
+	return []string{name, micros(l.p50()), micros(l.p99()), times(l.p99() / l.p50()), micros(l.p50() - without.p50()), micros(l.p99() - without.p99())}
+}
+
+var latencyHead = []string{"", "p50", "p99", "p99 over p50", "added p50", "added p99"}
+
+// steady measures the latency of calls that do not wait for each other.
+func steady(s *scene, r *report) {
+	all := s.start(harness.Cleartext, gateway, stock, none)
+	ids := s.makeSandboxes(0, pacedSandboxes)
+	clients, took := map[*contestant][]caller{}, map[kind]latencies{}
+	for _, c := range all {
+		clients[c] = s.dialAll(c, harness.Cleartext)
+		s.callAt(c, clients[c], ids, pacedTurn/2) // warms it up
+	}
+	takeTurns(all, *rounds, func(c *contestant) {
+		took[c.kind] = append(took[c.kind], s.callAt(c, clients[c], ids, pacedTurn)...)
+	})
+	t := table{
+		title: fmt.Sprintf("Latency at %d calls a second", pace),
+		text: fmt.Sprintf("The small unary call over HTTP/1.1, begun every millisecond whatever became of those before, over %d connections, to %d sandboxes. "+
+			"From when a call begins until its answer is there, with the generator and the upstream; added is what that is more than without a proxy. "+
+			"In the outages Redis hangs (SIGSTOP), and is dead, for %v each: longer than a route is cached.", connections, pacedSandboxes, outage),
+		head: latencyHead,
+	}
+	for _, c := range all {
+		t.rows = append(t.rows, took[c.kind].row(string(c.kind), took[none]))
+	}
+	r.promise(promise{text: fmt.Sprintf("%d calls a second: p99 over p50", pace), value: took[gateway].p99() / took[gateway].p50(), most: 3, write: times})
+
+	for _, o := range []struct {
+		name       string
+		begin, end func()
+	}{
+		{"Redis hangs", s.redis.Pause, s.redis.Resume},
+		{"Redis is dead", s.redis.Stop, func() {}},
+	} {
+		for _, c := range all {
+			if c.kind != gateway {
+				continue
+			}
+			o.begin()
+			during := s.callAt(c, clients[c], ids, outage)
+			o.end()
+			t.rows = append(t.rows, during.row(string(gateway)+", "+o.name, took[none]))
+			what := fmt.Sprintf("%d calls a second, %s: ", pace, o.name)
+			r.promise(promise{text: what + "p50 over that before", value: during.p50() / took[gateway].p50(), most: noise, write: times})
+			r.promise(promise{text: what + "p99 over that before", value: during.p99() / took[gateway].p99(), most: noise, write: times})
+			r.promise(promise{text: what + "p99 over p50", value: during.p99() / during.p50(), most: 3, write: times})
+		}
+	}
+	r.add(t)
+}
+
+// callAt begins calls at the pace for a time, to one sandbox after the other, and
+// returns how long each took. It waits for a free connection, and counts that.
+func (s *scene) callAt(c *contestant, clients []caller, ids []string, length time.Duration) latencies {
+	s.Helper()
+	requests := make([][]byte, len(ids))
+	for i, id := range ids {
+		requests[i] = callH1(c, id)
+	}
+	type call struct {
+		begun   time.Time
+		request []byte
+	}
+	due := make(chan call, pace) // a second's calls may wait
+	took, errs := make([]latencies, len(clients)), make([]error, len(clients))
+	var running sync.WaitGroup
+	for i, k := range clients {
+		running.Go(func() {
+			k := k.(*client)
+			for d := range due {
+				if errs[i] != nil {
+					continue
+				}
+				k.request = d.request
+				errs[i] = k.call()
+				took[i] = append(took[i], time.Since(d.begun).Seconds())
+			}
+		})
+	}
+	atPace(length, func(i int) { due <- call{time.Now(), requests[i%len(requests)]} })
+	close(due)
+	running.Wait()
+	if err := errors.Join(errs...); err != nil {
+		s.Fatalf("%s: %v", c.kind, err)
+	}
+	var all latencies
+	for _, l := range took {
+		all = append(all, l...)
+	}
+	return all
+}
+
+// atPace calls begin for each moment at the pace. What the generator itself is
+// late it makes up for, and does not count.
+func atPace(length time.Duration, begin func(i int)) {
+	tick := time.NewTicker(time.Second / pace)
+	defer tick.Stop()
+	begun := time.Now()
+	for i := 0; ; <-tick.C {
+		passed := time.Since(begun)
+		for ; i < int(min(passed, length)*pace/time.Second); i++ {
+			begin(i)
+		}
+		if passed >= length {
+			return
+		}
+	}
+}
