@@ -232,6 +232,14 @@ func (b *heardBody) Ready() int {
 	return b.ahead.Ready()
 }
 
+// Buffered is how many bytes of the answer are here, and it looks for no more.
+func (b *heardBody) Buffered() int {
+	if b.ahead == nil {
+		return 0
+	}
+	return b.ahead.Buffered()
+}
+
 // pass is told of n bytes that went by.
 func (d *watchdog) pass(n int) {
 	if n > 0 && !d.moved.Load() { // written once, however many there are
