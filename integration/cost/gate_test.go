@@ -17,7 +17,7 @@ func TestACachedCallCostsWhatIsWrittenHere(t *testing.T) {
 		above int
 	}{
 		"no access log": {"", 21},
-		"access log":    {"log", 75},
+		"access log":    {"log", 43},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := startProcess(t, tc.site, "")
