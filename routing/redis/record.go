@@ -87,7 +87,7 @@ func ownerOf(fields, metadata map[string]json.RawMessage, keyOf func(string) ([3
 
 // object returns the fields of a record, as they are.
 func object(record []byte) (map[string]json.RawMessage, error) {
-	record = bytes.TrimSpace(record)
+	record = bytes.Trim(record, " \t\r\n") // what else is space elsewhere is none in JSON
 	if len(record) > 0 && record[0] == '[' {
 		var elements []json.RawMessage
 		if err := json.Unmarshal(record, &elements); err != nil {
