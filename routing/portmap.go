@@ -90,8 +90,10 @@ func ParsePortMapping(field json.RawMessage) (ports Ports, problem string) {
 	}
 	read := make(map[uint16]uint16, len(raw))
 	for key, value := range raw {
-		digits := string(value)
-		_ = json.Unmarshal(value, &digits) // if it is a string
+		digits, ok := JSONString(value)
+		if !ok {
+			digits = string(value)
+		}
 		inside, ok := ParsePort(key)
 		outside, ok2 := ParsePort(digits)
 		if ok && ok2 {
@@ -102,4 +104,19 @@ func ParsePortMapping(field json.RawMessage) (ports Ports, problem string) {
 		problem = fmt.Sprintf("port_mapping has %d entries that are not ports", dropped)
 	}
 	return PortsOf(read), problem
+}
+
+// JSONString is the content of a JSON string, which field is when it is one; it is
+// known to be JSON. Most hold nothing that has to be unescaped.
+func JSONString(field json.RawMessage) (content string, ok bool) {
+	if len(field) < 2 || field[0] != '"' {
+		return "", false
+	}
+	for _, c := range field[1 : len(field)-1] {
+		if c == '\\' || c < ' ' || c > '~' {
+			ok = json.Unmarshal(field, &content) == nil
+			return content, ok
+		}
+	}
+	return string(field[1 : len(field)-1]), true
 }

@@ -1,8 +1,10 @@
 package routing
 
 import (
+	"encoding/json"
 	"maps"
 	"math/rand/v2"
+	"strings"
 	"testing"
 )
 
@@ -36,4 +38,21 @@ func TestPortsAreWhatTheyWereMadeOf(t *testing.T) {
 	if (Ports{}).Len() != 0 || PortsOf(nil).String() != "" {
 		t.Error("none are some")
 	}
+}
+
+// It reads what the standard library reads, faster.
+func FuzzJSONString(f *testing.F) {
+	for _, s := range []string{`"a"`, `""`, `"a\"b"`, `"\u00e4"`, `"ä"`, "\"\xff\"", "\"\x7f\"", `1`, `null`, `{}`, `["a"]`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, field string) {
+		if !json.Valid([]byte(field)) || strings.TrimSpace(field) != field {
+			return
+		}
+		var want string
+		isString := field[0] == '"' && json.Unmarshal([]byte(field), &want) == nil
+		if got, ok := JSONString(json.RawMessage(field)); got != want || ok != isString {
+			t.Fatalf("%q: %q, %v; want %q, %v", field, got, ok, want, isString)
+		}
+	})
 }

@@ -503,30 +503,29 @@ func TestAConnectionThatHasEndedIsReplaced(t *testing.T) {
 	}
 }
 
-// What an idle connection says by itself is the answer to nothing.
+// What an idle connection says by itself is the answer to nothing. net/http
+// may take it for one, as it does not look before it writes.
 func TestAnAnswerThatNobodyAskedForIsNobodys(t *testing.T) {
-	eachClient(t, func(t *testing.T, c Config) {
-		said := make(chan struct{}, 10)
-		w := speak(t, func(t *testing.T, c *net.TCPConn, br *bufio.Reader) {
-			for {
-				r, _ := readRequest(br)
-				if r == nil {
-					return
-				}
-				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
-				io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 4\r\n\r\nlate")
-				said <- struct{}{}
+	said := make(chan struct{}, 10)
+	w := speak(t, func(t *testing.T, c *net.TCPConn, br *bufio.Reader) {
+		for {
+			r, _ := readRequest(br)
+			if r == nil {
+				return
 			}
-		})
-		tr := New(c)
-		defer tr.CloseIdle()
-		for range 3 {
-			if got := get(t, tr, "l", w.address); got != "hi" {
-				t.Fatalf("got %q", got)
-			}
-			<-said
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
+			io.WriteString(c, "HTTP/1.1 408 Request Timeout\r\nContent-Length: 4\r\n\r\nlate")
+			said <- struct{}{}
 		}
 	})
+	tr := New(Config{})
+	defer tr.CloseIdle()
+	for range 3 {
+		if got := get(t, tr, "l", w.address); got != "hi" {
+			t.Fatalf("got %q", got)
+		}
+		<-said
+	}
 }
 
 func TestAnUpgradedConnectionIsTheCallers(t *testing.T) {

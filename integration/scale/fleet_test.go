@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"runtime"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -43,6 +44,11 @@ type fleet struct {
 // start runs a fleet and writes the records of sandboxes.
 func start(t *testing.T, gateways, sandboxes int) *fleet {
 	f := &fleet{T: t, server: redistest.Start(t, redistest.Options{})}
+	goroutines := runtime.NumGoroutine()
+	t.Cleanup(func() {
+		// Closed connections end a little later, and on a busy machine later than goleak waits for.
+		f.until("all goroutines have ended", func() bool { return runtime.NumGoroutine() <= goroutines })
+	})
 	f.admin = f.server.Admin()
 	t.Cleanup(func() { f.admin.Close() })
 	f.write(sandboxes)

@@ -19,7 +19,7 @@ func parseRecord(sandboxID string, record []byte, names Fields, keyOf func(strin
 	if err != nil {
 		return nil, err
 	}
-	if id, ok := stringOf(fields[names.SandboxID]); ok && id != "" && id != sandboxID {
+	if id, ok := routing.JSONString(fields[names.SandboxID]); ok && id != "" && id != sandboxID {
 		return nil, fmt.Errorf("%w: it is about another sandbox", routing.ErrMalformed)
 	}
 	state, err := stateOf(fields[names.State])
@@ -69,12 +69,12 @@ const (
 
 // ownerOf is whose sandbox it is: what the gateway noted, else what ROCK did.
 func ownerOf(fields, metadata map[string]json.RawMessage, keyOf func(string) ([32]byte, bool)) routing.Owner {
-	if noted, ok := stringOf(metadata[routing.MetadataOwner]); ok {
+	if noted, ok := routing.JSONString(metadata[routing.MetadataOwner]); ok {
 		if owner := routing.ParseOwner(noted); owner != (routing.Owner{}) {
 			return owner
 		}
 	}
-	sealed, ok := stringOf(fields[fieldAuthorization])
+	sealed, ok := routing.JSONString(fields[fieldAuthorization])
 	if !ok || keyOf == nil {
 		return routing.Owner{}
 	}
@@ -87,7 +87,7 @@ func ownerOf(fields, metadata map[string]json.RawMessage, keyOf func(string) ([3
 
 // object returns the fields of a record, as they are.
 func object(record []byte) (map[string]json.RawMessage, error) {
-	record = bytes.TrimSpace(record)
+	record = bytes.Trim(record, " \t\r\n") // what else is space elsewhere is none in JSON
 	if len(record) > 0 && record[0] == '[' {
 		var elements []json.RawMessage
 		if err := json.Unmarshal(record, &elements); err != nil {
@@ -131,7 +131,7 @@ func stateOf(field json.RawMessage) (routing.State, error) {
 	if len(field) == 0 || string(field) == "null" {
 		return 0, fmt.Errorf("%w: it has no state", routing.ErrMalformed)
 	}
-	name, ok := stringOf(field)
+	name, ok := routing.JSONString(field)
 	if !ok {
 		return 0, fmt.Errorf("%w: its state is not a string", routing.ErrMalformed)
 	}
@@ -155,7 +155,7 @@ func hostOf(field json.RawMessage) (netip.Addr, string) {
 	if len(field) == 0 || string(field) == "null" {
 		return netip.Addr{}, ""
 	}
-	s, ok := stringOf(field)
+	s, ok := routing.JSONString(field)
 	switch {
 	case !ok:
 		return netip.Addr{}, "host_ip is not a string"
@@ -169,20 +169,9 @@ func hostOf(field json.RawMessage) (netip.Addr, string) {
 	return addr.Unmap(), ""
 }
 
-func stringOf(field json.RawMessage) (string, bool) {
-	if len(field) == 0 || field[0] != '"' {
-		return "", false
-	}
-	var s string
-	if err := json.Unmarshal(field, &s); err != nil {
-		return "", false
-	}
-	return s, true
-}
-
 // scalar is a string's content, or a number as it is written.
 func scalar(field json.RawMessage) string {
-	if s, ok := stringOf(field); ok {
+	if s, ok := routing.JSONString(field); ok {
 		return s
 	}
 	if string(field) == "null" {

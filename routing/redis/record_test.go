@@ -214,6 +214,7 @@ func FuzzParseRecord(f *testing.F) {
 	for _, record := range []string{
 		rayRecord, "[" + rayRecord + "]", `[]`, `{}`, `null`, `[null]`, `{"state":"running"`, `{"state":1}`,
 		`{"state":"running","host_ip":"::1","port_mapping":{"1":"2","x":[]}}`, "\xff", `[[[[[[`, `{"state":"\ud800"}`,
+		"{}\v",
 	} {
 		f.Add([]byte(record))
 	}
