@@ -40,8 +40,7 @@ type dataCall struct {
 	// The memory of what nearly every call has.
 	ownLine   lifeline
 	ownListed running
-	ownHop    [1]hop
-	sent      parts
+	sent      *parts // nil once there is an answer
 	heard     heardBody
 }
 
@@ -98,11 +97,24 @@ func (g *Gateway) newCall(r *http.Request, host *routing.Host, out *Outcome) (*d
 	}
 	out.Cluster = route.Cluster
 	out.Subject = g.opt.Access.nameOf(r.Context(), shown, route)
-	return &dataCall{
-		g: g, r: r,
-		target: target, route: route, cluster: g.clusters[route.Cluster],
-		proto: relayedAs(r, out.Operation), out: *out,
-	}, shown, cause.Failure{}
+	c := newDataCall(relayedAs(r, out.Operation))
+	c.g, c.r, c.target, c.route, c.cluster = g, r, target, route, g.clusters[route.Cluster]
+	c.out = *out
+	return c, shown, cause.Failure{}
+}
+
+// newDataCall makes the memory of a call. What a stream was asked for with is not held
+// for as long as it lives; with other calls it is not worth an allocation of its own.
+func newDataCall(p protocol.Protocol) *dataCall {
+	if p.Framed() {
+		return &dataCall{proto: p, sent: new(parts)}
+	}
+	both := new(struct {
+		dataCall
+		sent parts
+	})
+	both.dataCall.proto, both.dataCall.sent = p, &both.sent
+	return &both.dataCall
 }
 
 // last is told of a call that takes longer than most.
@@ -213,6 +225,8 @@ func (c *dataCall) serve() {
 		c.fail(cause.Failure{Cause: cause.UpstreamInvalid})
 		return
 	}
+	// What was sent is not held for as long as the answer lasts.
+	resp.Request, c.sent = nil, nil
 	c.dog.watch()
 	c.heard = c.dog.listen(resp.Body)
 	resp.Body = &c.heard
@@ -271,6 +285,7 @@ func (c *dataCall) request() (*http.Request, error) {
 		if err := c.readBody(b); err != nil {
 			return nil, err
 		}
+		c.silence.ofNoReader()
 		c.waited = time.Since(c.line.begun) > shortWait
 		c.sent.bufferedBody(req, b)
 	default:

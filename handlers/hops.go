@@ -35,11 +35,11 @@ func (c *dataCall) hops() ([]hop, *cause.Failure) {
 		c.out.Err = err
 		return nil, &cause.Failure{Cause: cause.RouteUnusable}
 	case door.Address != "":
-		c.ownHop[0] = hop{scheme: c.scheme(), address: door.Address, inside: door.Inside}
-		return c.ownHop[:], nil
+		c.sent.hop[0] = hop{scheme: c.scheme(), address: door.Address, inside: door.Inside}
+		return c.sent.hop[:], nil
 	}
 	candidates := c.cluster.Proxy.Candidates(c.target.SandboxID)
-	hops := c.ownHop[:0]
+	hops := c.sent.hop[:0]
 	for _, e := range candidates {
 		hops = append(hops, hop{scheme: e.Scheme, address: e.Address, endpoint: e})
 	}

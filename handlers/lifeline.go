@@ -88,10 +88,18 @@ func (l *lifeline) made() context.Context {
 		if l.over {
 			l.cancelIt(nil)
 		} else {
-			l.deaf = context.AfterFunc(l.real, l.cut)
+			l.listen(l.real)
 		}
 	}
 	return l.real
+}
+
+// listen cuts what is tied when a context ends. The caller holds mu.
+func (l *lifeline) listen(to context.Context) {
+	if l.deaf != nil {
+		l.deaf()
+	}
+	l.deaf = context.AfterFunc(to, l.cut)
 }
 
 // cut ends the wait of what is tied.
@@ -142,6 +150,8 @@ func (l *lifeline) end() {
 	}
 	if l.deaf != nil {
 		l.deaf()
+	}
+	if l.cancelIt != nil {
 		l.cancelIt(nil)
 	}
 }
@@ -173,7 +183,9 @@ func (l *lifeline) last() {
 		return
 	}
 	l.lasting = true
-	l.made()
+	if l.real == nil {
+		l.listen(l.parent) // to hear of the client's end takes no context of our own
+	}
 	for i := range l.bounds {
 		l.bounds[i].start(l)
 	}

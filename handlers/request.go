@@ -114,6 +114,7 @@ func (g *Gateway) controlHop() auth.Hop {
 
 // parts are what a request that is sent on is made of, in one piece of memory.
 type parts struct {
+	hop                           [1]hop
 	url                           url.URL
 	sandboxID, forwardedFor, host [1]string
 	body                          bytes.Reader

@@ -24,6 +24,7 @@ type silence struct {
 
 	mu             sync.Mutex
 	over           bool // the call is
+	whole          bool // the request's body was read
 	reader, writer func()
 }
 
@@ -31,9 +32,16 @@ type silence struct {
 func (s *silence) ofReader() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.allow != nil && s.reader == nil && !s.over {
+	if s.allow != nil && s.reader == nil && !s.over && !s.whole {
 		s.reader = s.allow.OfReader(s.r)
 	}
+}
+
+// ofNoReader says that nothing is left to read of the request's body.
+func (s *silence) ofNoReader() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.whole = true
 }
 
 // ofBoth is ofReader, and lets the answer be silent, too. It is for whoever writes the

@@ -11,7 +11,7 @@ import (
 // frame is not sent, and read on into a chunk. Every piece of a plain body is
 // sent, so there it must hold most events.
 const (
-	waitSize      = 128
+	waitSize      = 64
 	plainWaitSize = 512
 	chunkSize     = 64 << 10
 )

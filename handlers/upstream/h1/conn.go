@@ -13,7 +13,7 @@ const (
 	maxHead = 256 << 10
 	// readBuffer is what a connection holds while it waits. It bounds a line of
 	// chunked encoding, and the trailers behind it, in bytes.
-	readBuffer = 1 << 10
+	readBuffer = 256
 )
 
 var errHeadTooLong = errors.New("the head of the answer is too long")

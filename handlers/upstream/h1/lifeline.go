@@ -1,6 +1,9 @@
 package h1
 
-import "context"
+import (
+	"context"
+	"time"
+)
 
 // Lifeline is a context that what waits can be tied to, at no cost: package context
 // takes some ten allocations to make one that can be ended and to tell one listener
@@ -44,3 +47,26 @@ func (x *exchange) untie() bool {
 		return true
 	}
 }
+
+// WithTimeout is [context.WithTimeout] for who dials. A [Lifeline] is no parent of what
+// it makes: it would have to become what it saves, for as long as the answer lasts.
+func WithTimeout(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	l, ok := ctx.(Lifeline)
+	if !ok {
+		return context.WithTimeout(ctx, d)
+	}
+	alone, cancel := context.WithTimeout(context.WithoutCancel(ctx), d)
+	if !l.Tie(cutFunc(cancel)) {
+		cancel()
+	}
+	return alone, func() {
+		l.Untie()
+		cancel()
+	}
+}
+
+// cutFunc is a [Cutter].
+type cutFunc func()
+
+// Cut implements [Cutter].
+func (f cutFunc) Cut() { f() }
