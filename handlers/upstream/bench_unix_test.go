@@ -93,7 +93,7 @@ type line struct {
 func (l *line) Tie(c h1.Cutter) bool { l.tied = c; return true }
 func (l *line) Untie() bool          { l.tied = nil; return true }
 
-// Nine of them are http.ReadResponse's, for three headers and a body. The others are
+// Ten of them are http.ReadResponse's, for three headers and a body. The others are
 // the exchange and, where the context is no Lifeline, what listens to its end.
 func TestWhatASmallCallAllocates(t *testing.T) {
 	another, cancel := context.WithCancel(context.Background())

@@ -100,6 +100,42 @@ func TestAMachineThatIsGoneIsFoundOut(t *testing.T) {
 	}
 }
 
+// While a long call is carried out nothing is sent, and all that was is acknowledged.
+// The machine is found out as if there were no call: by the probes.
+func TestAMachineThatDiesDuringALongCallIsFoundOutByTheProbes(t *testing.T) {
+	t.Parallel()
+	const interval = time.Second
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	over := make(chan struct{})
+	go func() {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		if r, _ := readRequest(bufio.NewReader(c)); r != nil {
+			// Its kernel goes on acknowledging what has come.
+			vanish(t, c)
+		}
+		<-over
+	}()
+	defer close(over)
+	tr := New(Config{KeepAlive: interval, UserTimeout: 5 * time.Minute})
+	defer tr.CloseIdle()
+	began := time.Now()
+	resp, err := tr.RoundTrip(request(t, http.MethodPost, "l", l.Addr().String(), bytes.NewReader([]byte("question"))))
+	if err == nil {
+		resp.Body.Close()
+	}
+	if d := time.Since(began); !errors.Is(err, syscall.ETIMEDOUT) || d < interval || d > 15*interval {
+		t.Errorf("ended after %v with %v", d, err)
+	}
+}
+
 // A process may stop for a while, in a debugger or a pause. The kernel of its
 // machine acknowledges every probe of the full window meanwhile.
 func TestAPeerThatDoesNotReadIsCutAfterTheUserTimeoutOnly(t *testing.T) {

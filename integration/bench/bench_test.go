@@ -37,8 +37,15 @@ var loads = []load{
 }
 
 func TestMain(m *testing.M) {
+	flag.Parse()
 	os.Setenv(secretVariable, secret)
-	os.Exit(m.Run())
+	var err error
+	if scratch, err = os.MkdirTemp("", "bench-*"); err != nil {
+		panic(err)
+	}
+	code := m.Run()
+	os.RemoveAll(scratch)
+	os.Exit(code)
 }
 
 // BenchmarkPromises runs the loads, reports, and fails where a promise is

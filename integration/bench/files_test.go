@@ -25,12 +25,12 @@ func files(s *scene, r *report) {
 	s.files(r, "upload", (*client).upload)
 }
 
-func (s *scene) files(r *report, direction string, transfer func(*client, *contestant) error) {
+func (s *scene) files(r *report, direction string, transfer func(*client, *contestant, int) error) {
 	s.Helper()
 	all := s.start(harness.Cleartext, gateway, stock, library, nginx, haproxy)
 	clients := map[*contestant]*client{}
 	move := func(c *contestant) {
-		if err := transfer(clients[c], c); err != nil {
+		if err := transfer(clients[c], c, fileSize); err != nil {
 			s.Fatalf("%s: %v", c.kind, err)
 		}
 	}
@@ -72,26 +72,26 @@ func (s *scene) files(r *report, direction string, transfer func(*client, *conte
 	r.promise(promise{text: "64 MiB " + direction + ": growth of the gateway's memory meanwhile", value: quantile(growth[gateway], 1), most: flat, write: mebi})
 }
 
-// download takes a large file.
-func (c *client) download(from *contestant) error {
-	c.request = requestH1(from, "GET", filesPath, headersOf(sandbox, "application/octet-stream", fmt.Sprint("file ", fileSize)), 0, "")
+// download takes a file of so many bytes.
+func (c *client) download(from *contestant, size int) error {
+	c.request = requestH1(from, "GET", filesPath, headersOf(sandbox, "application/octet-stream", fmt.Sprint("file ", size)), 0, "")
 	head, err := c.send()
 	if err != nil {
 		return err
 	}
-	if n, err := strconv.Atoi(string(field(head, "Content-Length"))); err != nil || n != fileSize {
+	if n, err := strconv.Atoi(string(field(head, "Content-Length"))); err != nil || n != size {
 		return fmt.Errorf("a file of %d bytes, %w", n, err)
 	}
-	return c.in.each(fileSize, fileOf(fileSize).take)
+	return c.in.each(int64(size), fileOf(int64(size)).take)
 }
 
 // upload sends one.
-func (c *client) upload(to *contestant) error {
-	if _, err := c.Write(requestH1(to, "POST", filesPath, headersOf(sandbox, "application/octet-stream", ""), fileSize, "")); err != nil {
+func (c *client) upload(to *contestant, size int) error {
+	if _, err := c.Write(requestH1(to, "POST", filesPath, headersOf(sandbox, "application/octet-stream", ""), size, "")); err != nil {
 		return err
 	}
-	for sent := 0; sent < fileSize; sent += longest {
-		if _, err := c.Write(blocks[:longest]); err != nil {
+	for sent := 0; sent < size; sent += longest {
+		if _, err := c.Write(blocks[:min(longest, size-sent)]); err != nil {
 			return err
 		}
 	}

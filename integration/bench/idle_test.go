@@ -55,9 +55,9 @@ func (s *scene) idle(r *report, transport harness.Transport, n, processes int) {
 			}
 		}
 	}
-	over, how := "HTTP/1.1 in cleartext", "each on a connection of its own"
+	over, how := protocols[transport], "in cleartext, each on a connection of its own"
 	if transport == harness.TLS2 {
-		over, how = "HTTP/2 over TLS", fmt.Sprintf("%d to a connection", idleOnH2)
+		how = fmt.Sprintf("%d to a connection", idleOnH2)
 	}
 	t := table{
 		// Over HTTP/1.1 each takes two open files of the proxy's, and two of the

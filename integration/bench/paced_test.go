@@ -18,11 +18,11 @@ const pacedStreams = 10
 // contestants relay at once, a message each in turn, so that what the machine
 // does meanwhile hits all alike.
 func paced(s *scene, r *report) {
-	s.paced(r, harness.Cleartext, "HTTP/1.1", gateway, stock, library, nginx, haproxy, none)
-	s.paced(r, harness.TLS2, "HTTP/2 over TLS", gateway, stock, library, nginx, haproxy)
+	s.paced(r, harness.Cleartext, pacedTurn, gateway, stock, library, nginx, haproxy, none)
+	s.paced(r, harness.TLS2, pacedTurn, gateway, stock, library, nginx, haproxy)
 }
 
-func (s *scene) paced(r *report, transport harness.Transport, protocol string, kinds ...kind) {
+func (s *scene) paced(r *report, transport harness.Transport, length time.Duration, kinds ...kind) {
 	s.Helper()
 	all := s.start(transport, kinds...)
 	p := &pacedRun{took: map[kind]latencies{}}
@@ -39,11 +39,11 @@ func (s *scene) paced(r *report, transport harness.Transport, protocol string, k
 		}
 	}
 	streams := s.upstream.release()
-	s.send(streams, time.Second)
+	s.send(streams, length/2)
 	p.clear() // that was to warm up
 	var ratios []float64
 	for range *rounds {
-		round := p.take(func() { s.send(streams, pacedTurn) })
+		round := p.take(func() { s.send(streams, length) })
 		if len(round[stock]) > 0 {
 			ratios = append(ratios, round[gateway].p99()/round[stock].p99())
 		}
@@ -60,7 +60,7 @@ func (s *scene) paced(r *report, transport harness.Transport, protocol string, k
 		}
 	}
 	t := table{
-		title: "Latency of messages of 1 KiB, " + protocol,
+		title: "Latency of messages of 1 KiB, " + protocols[transport],
 		text: fmt.Sprintf("%d messages a second in all, to %d streams through each contestant at the same time, in turns. From when the upstream sends a message until the client "+
 			"has all of it.", pace, pacedStreams),
 		head: latencyHead,
@@ -69,7 +69,7 @@ func (s *scene) paced(r *report, transport harness.Transport, protocol string, k
 		t.rows = append(t.rows, p.took[c.kind].row(string(c.kind), p.took[none]))
 	}
 	r.add(t)
-	r.promise(promise{text: "messages of 1 KiB, " + protocol + ": p99 of latency over stock Caddy's", value: median(ratios), most: 1, write: times})
+	r.promise(promise{text: "messages of 1 KiB, " + protocols[transport] + ": p99 of latency over stock Caddy's", value: median(ratios), most: 1, write: times})
 }
 
 // pacedRun gathers what receivers see.

@@ -15,19 +15,25 @@ import (
 // everything else.
 type cores struct{ contestant, rest int }
 
-// takeCores moves this process to the second of the processors that it may use.
-func takeCores(tb testing.TB) cores {
+// processors are those that this process may use.
+func processors(tb testing.TB) (found []int) {
 	tb.Helper()
 	var allowed unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &allowed); err != nil {
 		tb.Fatal(err)
 	}
-	var found []int
 	for cpu := range len(allowed) * 64 {
 		if allowed.IsSet(cpu) {
 			found = append(found, cpu)
 		}
 	}
+	return found
+}
+
+// takeCores moves this process to the second of the processors that it may use.
+func takeCores(tb testing.TB) cores {
+	tb.Helper()
+	found := processors(tb)
 	if len(found) < 2 {
 		tb.Fatalf("two processors are wanted, and %d may be used", len(found))
 	}

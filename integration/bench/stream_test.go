@@ -16,6 +16,9 @@ const (
 	streamMessages = 16 << 10
 )
 
+// protocols are the transports as the tables call them.
+var protocols = map[harness.Transport]string{harness.Cleartext: "HTTP/1.1", harness.TLS2: "HTTP/2 over TLS"}
+
 const startPath = "/process.Process/Start"
 
 // startMessage is what a stream's request sends.
@@ -27,18 +30,17 @@ func streams(s *scene, r *report) {
 		all := s.start(transport, gateway, stock, library, nginx, haproxy)
 		readers := map[*contestant][]streamer{}
 		for _, c := range all {
-			readers[c] = s.connectStreamers(c, transport)
-			s.stream(c, readers[c]) // warms it up
+			readers[c] = s.connectStreamers(c, transport, streamMessages)
+			s.stream(c, readers[c], streamMessages) // warms it up
 		}
 		perSecond, busy := samples{}, samples{}
 		takeTurns(all, *rounds, func(c *contestant) {
-			d := s.during(c, func() { s.stream(c, readers[c]) })
+			d := s.during(c, func() { s.stream(c, readers[c], streamMessages) })
 			perSecond.add(c.kind, float64(streamsAtOnce*streamMessages*len(message))/d.cpu.Seconds())
 			busy.add(c.kind, d.busy())
 		})
-		protocol := map[harness.Transport]string{harness.Cleartext: "HTTP/1.1", harness.TLS2: "HTTP/2 over TLS"}[transport]
 		t := table{
-			title: "Streams of messages of 1 KiB, " + protocol,
+			title: "Streams of messages of 1 KiB, " + protocols[transport],
 			text: fmt.Sprintf("%d streams at a time of %d Connect envelopes each, which the upstream sends in chunks of their own, %d to a segment, "+
 				"as fast as they are taken.", streamsAtOnce, streamMessages, inBatch),
 			head: []string{"", "MB per CPU-second", "CPU per message", "the gateway's MB over them", "busy"},
@@ -49,7 +51,7 @@ func streams(s *scene, r *report) {
 				times(perSecond.ratio(gateway, k)), share(busy.of(k))})
 		}
 		r.add(t)
-		r.promise(promise{text: "streams of 1 KiB messages, " + protocol + ": MB per CPU-second over stock Caddy's",
+		r.promise(promise{text: "streams of 1 KiB messages, " + protocols[transport] + ": MB per CPU-second over stock Caddy's",
 			value: perSecond.ratio(gateway, stock), least: 1.1, write: times})
 	}
 }
@@ -57,9 +59,9 @@ func streams(s *scene, r *report) {
 // streamer is a connection that takes one stream after the other.
 type streamer interface{ stream(messages int) error }
 
-func (s *scene) connectStreamers(c *contestant, transport harness.Transport) []streamer {
+func (s *scene) connectStreamers(c *contestant, transport harness.Transport, messages int) []streamer {
 	s.Helper()
-	headers := headersOf(sandbox, "application/connect+json", fmt.Sprint("stream ", streamMessages))
+	headers := headersOf(sandbox, "application/connect+json", fmt.Sprint("stream ", messages))
 	all := make([]streamer, streamsAtOnce)
 	for i := range all {
 		if transport == harness.TLS2 {
@@ -84,13 +86,13 @@ func (s *scene) connectStreamers(c *contestant, transport harness.Transport) []s
 	return all
 }
 
-// stream takes one stream on each connection.
-func (s *scene) stream(c *contestant, from []streamer) {
+// stream takes one stream of so many messages on each connection.
+func (s *scene) stream(c *contestant, from []streamer, messages int) {
 	s.Helper()
 	errs := make([]error, len(from))
 	var running sync.WaitGroup
 	for i, k := range from {
-		running.Go(func() { errs[i] = k.stream(streamMessages) })
+		running.Go(func() { errs[i] = k.stream(messages) })
 	}
 	running.Wait()
 	if err := errors.Join(errs...); err != nil {

@@ -147,15 +147,14 @@ func (u *upstream) file(c net.Conn, n int64) error {
 	return nil
 }
 
-// hold sends one message and leaves the stream to whoever calls release.
+// hold sends one message and leaves the stream to whoever calls release, who
+// waits until the message has arrived.
 func (u *upstream) hold(c net.Conn) {
-	if _, err := c.Write(append([]byte(streamHead), chunk(message)...)); err != nil {
-		c.Close()
-		return
-	}
 	u.mu.Lock()
 	u.held = append(u.held, c)
 	u.mu.Unlock()
+	// Whoever reads will notice if it cannot be written.
+	_, _ = c.Write(append([]byte(streamHead), chunk(message)...))
 }
 
 func chunk(b []byte) []byte { return fmt.Appendf(nil, "%x\r\n%s\r\n", len(b), b) }

@@ -11,11 +11,12 @@ import (
 )
 
 const (
-	// waitSize and sendSize are the buffers that bodies are read into, in bytes. They
-	// have room for what frames a chunk.
-	waitSize, sendSize = 1 << 10, 32 << 10
-	// beforeChunk is room for "7fff\r\n", behindChunk for "\r\n0\r\n\r\n".
-	beforeChunk, behindChunk = 6, 7
+	// beforeChunk is room for "1fff2\r\n", behindChunk for "\r\n0\r\n\r\n".
+	beforeChunk, behindChunk = 7, 7
+	// A body is waited for in a buffer that is no shorter than what net/http's server
+	// reads ahead, so that it reads into ours. When that is full, and for as long as
+	// there is more than it would hold, a long one is taken, in bytes.
+	waitSize, sendSize = 4<<10 + beforeChunk + behindChunk, 128 << 10
 )
 
 var sendBuffers = sync.Pool{New: func() any { b := make([]byte, sendSize); return &b }}
@@ -96,7 +97,7 @@ func (b *sendBuffer) chunk(n int) []byte {
 
 // adapt chooses the buffer for the next read after one of n bytes.
 func (b *sendBuffer) adapt(n int) {
-	switch much := n >= len(b.small)-beforeChunk-behindChunk; {
+	switch much := n >= waitSize-beforeChunk-behindChunk; {
 	case much && b.big == nil:
 		b.big = sendBuffers.Get().(*[]byte)
 	case !much:

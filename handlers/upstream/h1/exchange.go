@@ -78,7 +78,7 @@ func (x *exchange) on(c *conn) (*http.Response, error) {
 }
 
 // write writes what can be written without waiting. The rest is sent while the answer
-// may come. After an error there may be an answer, too: why nothing more is wanted.
+// may come.
 func (x *exchange) write() error {
 	n, err := x.conn.WriteNow(*x.m.wire)
 	switch {
@@ -89,6 +89,9 @@ func (x *exchange) write() error {
 	case err != nil:
 		x.werr = err
 		x.m.drop()
+		if !closedByPeer(err) {
+			return x.failed(err)
+		}
 	case n < len(*x.m.wire) || x.m.body != nil:
 		x.sending = send(x.conn, &x.m, n)
 	default:
@@ -154,6 +157,12 @@ func (x *exchange) failed(err error) error {
 		err = werr
 	}
 	return x.orCanceled(err)
+}
+
+// closedByPeer reports an error of writing behind which there may be an answer: why
+// nothing more is wanted. In any case there is an end.
+func closedByPeer(err error) bool {
+	return errors.Is(err, syscall.EPIPE) || errors.Is(err, syscall.ECONNRESET)
 }
 
 // isEcho reports an error of writing that says no more than that the connection is

@@ -117,13 +117,13 @@ func TestACallHasNoGoroutine(t *testing.T) {
 	for i := range 100 {
 		open = append(open, begin(t, c, post(t, fmt.Sprint(i%7), "question")))
 	}
-	if n := runtime.NumGoroutine() - before; n != 0 {
+	if n := runtime.NumGoroutine() - before; n > 0 {
 		t.Errorf("%d goroutines for 100 calls", n)
 	}
 	for _, resp := range open {
 		finish(t, resp)
 	}
-	if n := runtime.NumGoroutine() - before; n != 0 {
+	if n := runtime.NumGoroutine() - before; n > 0 {
 		t.Errorf("%d goroutines for 100 idle connections", n)
 	}
 }
@@ -168,6 +168,7 @@ func TestAnIdleConnectionIsClosedInTime(t *testing.T) {
 		if !conn.isClosed() {
 			t.Error("it is open after 27 s")
 		}
+		synctest.Wait()
 		if c.pool.janitor.comes {
 			t.Error("the janitor comes for nothing")
 		}
@@ -197,12 +198,15 @@ func TestAConnectionInUseIsWatched(t *testing.T) {
 		c := New(Config{IdleTimeout: time.Minute, MaxIdlePerKey: 1, MaxIdle: 1, Dial: func(context.Context, string) (Conn, error) { return conn, nil }})
 		resp := begin(t, c, get(t, "a"))
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if conn.watched < 55 || conn.watched > 60 {
 			t.Errorf("%d times in a minute", conn.watched)
 		}
 		resp.Body.Close()
 		seen := conn.watched
-		if time.Sleep(time.Minute); conn.watched > seen {
+		time.Sleep(time.Minute)
+		synctest.Wait()
+		if conn.watched > seen {
 			t.Error("it is watched when it is closed")
 		}
 	})

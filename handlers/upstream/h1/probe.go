@@ -28,7 +28,7 @@ func usuallyWithoutBody(r *http.Request) bool {
 }
 
 // probe finds out whether there is a body at all. One that takes its time is taken
-// for one. The goroutine ends with its read of the body.
+// for one. The goroutines end with the read of the body.
 func (m *message) probe() error {
 	body := &probedBody{ReadCloser: m.body, first: make(chan piece, 1)}
 	go func() {
@@ -51,6 +51,8 @@ func (m *message) probe() error {
 		}
 	case <-wait.C:
 	case <-m.req.Context().Done():
+		m.body = nil
+		go func() { <-body.first; body.Close() }() // a body that is being read may not let itself be closed
 		return &bodyError{context.Cause(m.req.Context())}
 	}
 	return nil

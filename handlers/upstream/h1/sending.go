@@ -61,11 +61,8 @@ func (s *sending) run() {
 		s.err = err
 	}
 	s.mu.Unlock()
-	var source *bodyError
-	if errors.As(err, &source) {
-		// The other side waits for what will not come. After an error of the
-		// connection there may be an answer to read.
-		s.conn.Cut()
+	if err != errNotAskedFor && !closedByPeer(err) {
+		s.conn.Cut() // nobody would answer what will never be whole
 	}
 }
 

@@ -95,6 +95,10 @@ func handler(find finder) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadGateway)
 			return
 		}
+		// Without it one in some hundred streams is cut when its answer begins
+		// before the request's body has been seen to end (golang/go#40747).
+		// HTTP/2 is full duplex without being asked, and says that it cannot be.
+		_ = http.NewResponseController(w).EnableFullDuplex()
 		proxy.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), targetKey{}, target)))
 	})
 }
