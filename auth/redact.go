@@ -24,24 +24,35 @@ var secretNames = map[string]bool{
 	"api-key":                  true,
 }
 
+// longestSecretName is the length of the longest of them, in bytes.
+var longestSecretName = func() (n int) {
+	for name := range secretNames {
+		n = max(n, len(name))
+	}
+	return n
+}()
+
 // secretName reports a name of a secret, however it is spelled: some servers
 // read "x_api_key" and "x.api.key" as "X-Api-Key".
 func secretName(name string) bool {
-	if secretNames[name] {
-		return true
+	if len(name) > longestSecretName {
+		return false
 	}
-	plain := strings.Map(func(r rune) rune {
+	plain := make([]byte, 0, 32) // longer than any, so it stays on the stack
+	for _, c := range []byte(name) {
 		switch {
-		case r == '_' || r == '.':
-			return '-'
-		case 'A' <= r && r <= 'Z':
-			return r + 'a' - 'A'
-		default:
-			return r
+		case c == '_' || c == '.':
+			c = '-'
+		case 'A' <= c && c <= 'Z':
+			c += 'a' - 'A'
 		}
-	}, name)
-	return secretNames[plain]
+		plain = append(plain, c)
+	}
+	return secretNames[string(plain)]
 }
+
+// redacted is shared by all logs.
+var redacted = []string{Redacted}
 
 // RedactHeader returns headers for a log: without the values of those that are
 // secret, and without secrets in those that hold an address, such as Referer.
@@ -54,7 +65,7 @@ func RedactHeader(h http.Header) http.Header {
 	for name, values := range h {
 		switch {
 		case secretName(name):
-			values = []string{Redacted}
+			values = redacted
 		case anyContains(values, "=") || anyContains(values, "@"):
 			// Only then can there be anything in it.
 			values = redactAll(values)

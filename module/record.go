@@ -23,13 +23,10 @@ func (h *Handler) record(r *http.Request, out *handlers.Outcome) {
 	ctx := r.Context()
 	if repl, ok := ctx.Value(caddy.ReplacerCtxKey).(*caddy.Replacer); ok {
 		// A closure for all of them: most are never asked for.
-		o := *out
-		repl.Map(func(key string) (any, bool) { return placeholder(&o, key) })
+		repl.Map(func(key string) (any, bool) { return placeholder(out, key) })
 	}
 	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok && h.accessLog {
-		for _, f := range fields(out) {
-			extra.Add(f)
-		}
+		extra.Add(zap.Inline((*record)(out))) // each Add costs
 	}
 	h.complain(r, out)
 }
@@ -53,7 +50,7 @@ func (h *Handler) complain(r *http.Request, out *handlers.Outcome) {
 		level = zapcore.ErrorLevel
 	}
 	if entry := h.logger.Check(level, "request ended by the gateway"); entry != nil {
-		line := append(fields(out), zap.String("method", r.Method), zap.String("remote", r.RemoteAddr))
+		line := []zapcore.Field{zap.Inline((*record)(out)), zap.String("method", r.Method), zap.String("remote", r.RemoteAddr)}
 		if out.Err != nil {
 			line = append(line, zap.String("cause", out.Err.Error()))
 		}
@@ -61,19 +58,21 @@ func (h *Handler) complain(r *http.Request, out *handlers.Outcome) {
 	}
 }
 
-// fields are the log fields of an outcome.
-func fields(out *handlers.Outcome) []zapcore.Field {
-	return []zapcore.Field{
-		zap.String("sandbox_id", out.SandboxID),
-		zap.String("sandbox_port", portText(out.Port)),
-		zap.String("subject", out.Subject),
-		zap.String("cluster", out.Cluster),
-		zap.String("plane", out.Operation.Plane.String()),
-		zap.String("operation", out.Operation.Name),
-		zap.String("upstream", out.Upstream),
-		zap.String("end", out.End.String()),
-		zap.String("lookup", out.Lookup.String()),
-	}
+// record is an outcome as log fields.
+type record handlers.Outcome
+
+// MarshalLogObject implements [zapcore.ObjectMarshaler].
+func (r *record) MarshalLogObject(enc zapcore.ObjectEncoder) error {
+	enc.AddString("sandbox_id", r.SandboxID)
+	enc.AddString("sandbox_port", portText(r.Port))
+	enc.AddString("subject", r.Subject)
+	enc.AddString("cluster", r.Cluster)
+	enc.AddString("plane", r.Operation.Plane.String())
+	enc.AddString("operation", r.Operation.Name)
+	enc.AddString("upstream", r.Upstream)
+	enc.AddString("end", r.End.String())
+	enc.AddString("lookup", r.Lookup.String())
+	return nil
 }
 
 // portText is a port of a sandbox, "" for none.

@@ -82,8 +82,9 @@ func TestAMachineThatIsGoneIsFoundOut(t *testing.T) {
 		for _, client := range []Client{Lean, Standard} {
 			t.Run(name+", "+string(client), func(t *testing.T) {
 				t.Parallel()
-				c.config.Client = client
-				tr := New(c.config)
+				config := c.config
+				config.Client = client
+				tr := New(config)
 				defer tr.CloseIdle()
 				resp, err := tr.RoundTrip(request(t, http.MethodPost, "l", vanishing(t), c.body))
 				if err != nil {
@@ -189,6 +190,68 @@ func TestTheUserTimeoutIsSetWhileSomethingIsUnderWay(t *testing.T) {
 	ours.Write(p)
 	if got := option(); got != 0 {
 		t.Errorf("it is off, and %d ms", got)
+	}
+}
+
+// Of the lean client's connections whoever comes by sees to it.
+func TestTheUserTimeoutOfALeanConnectionIsSetWhileSomethingIsUnacknowledged(t *testing.T) {
+	ours, theirs := pair(t)
+	c, err := newLeanConn(ours.Conn, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	option := func() (ms int) {
+		c.raw.Control(func(fd uintptr) {
+			ms, _ = unix.GetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_USER_TIMEOUT)
+		})
+		return ms
+	}
+	c.WatchUsed()
+	if got := option(); got != 0 {
+		t.Errorf("with nothing under way it is %d ms", got)
+	}
+	for n := 0; ; { // until nothing more is taken
+		if n, err = c.WriteNow(make([]byte, 1<<20)); err != nil {
+			t.Fatal(err)
+		} else if n == 0 {
+			break
+		}
+	}
+	if got := option(); got != 0 {
+		t.Errorf("before anybody comes by it is %d ms", got)
+	}
+	c.WatchUsed()
+	if got := option(); got != 60_000 {
+		t.Errorf("with much under way it is %d ms", got)
+	}
+	go io.Copy(io.Discard, theirs)
+	for option() != 0 { // once all is acknowledged
+		c.WatchUsed()
+	}
+}
+
+func TestALookAtAnIdleConnectionTakesNothing(t *testing.T) {
+	ours, theirs := pair(t)
+	c, err := newLeanConn(ours.Conn, time.Minute)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !c.WatchIdle() || !c.Quiet() {
+		t.Error("it is not quiet")
+	}
+	theirs.Write([]byte("x"))
+	arrived(t, c.conn)
+	if c.WatchIdle() {
+		t.Error("it is said to be quiet")
+	}
+	p := make([]byte, 10)
+	if n, err := c.Read(p); n != 1 || err != nil {
+		t.Error(n, err)
+	}
+	theirs.Close()
+	arrived(t, c.conn)
+	if c.WatchIdle() || c.Quiet() {
+		t.Error("its end is not seen")
 	}
 }
 

@@ -23,7 +23,7 @@ func cold(s *scene, r *report) {
 	takeTurns(all, *rounds, func(c *contestant) {
 		ids := s.makeSandboxes(made, coldCalls)
 		made += coldCalls
-		clients := s.dialAll(c, harness.Cleartext)
+		clients := s.connectFor(c, ids[:connections])
 		before := s.redisCalls()
 		d := s.during(c, func() { s.callFor(c, clients, ids) })
 		after := s.redisCalls()
@@ -88,7 +88,7 @@ func (s *scene) makeSandboxes(from, n int) (ids []string) {
 }
 
 // callFor calls each sandbox once.
-func (s *scene) callFor(c *contestant, clients []caller, ids []string) {
+func (s *scene) callFor(c *contestant, clients []*client, ids []string) {
 	s.Helper()
 	requests := make([][]byte, len(ids))
 	for i, id := range ids {
@@ -98,7 +98,6 @@ func (s *scene) callFor(c *contestant, clients []caller, ids []string) {
 	var running sync.WaitGroup
 	for i, k := range clients {
 		running.Go(func() {
-			k := k.(*client)
 			for j := i; j < len(requests) && errs[i] == nil; j += len(clients) {
 				k.request = requests[j]
 				errs[i] = k.call()

@@ -92,6 +92,22 @@ func connectH1(c *contestant) (*client, error) {
 	return &client{Conn: conn, in: reader{conn: conn, buf: make([]byte, 4<<10)}}, nil
 }
 
+// connectFor opens a connection for each sandbox, ready to call it.
+func (s *scene) connectFor(c *contestant, sandboxIDs []string) []*client {
+	s.Helper()
+	all := make([]*client, len(sandboxIDs))
+	for i, id := range sandboxIDs {
+		k, err := connectH1(c)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Cleanup(func() { k.Close() })
+		k.request = callH1(c, id)
+		all[i] = k
+	}
+	return all
+}
+
 func (c *client) callUntil(over *atomic.Bool) (calls int, err error) {
 	for !over.Load() {
 		if err := c.call(); err != nil {

@@ -39,7 +39,12 @@ func TestEveryLoadGetsItsAnswersThroughGo(t *testing.T) {
 			t.Errorf("%s: %d calls on %d connections", c.kind, n, connections)
 		}
 		s.callEach(c, 20, func(int) []byte { return callH1(c, sandbox) })
-		s.callFor(c, s.dialAll(c, harness.Cleartext), s.makeSandboxes(0, 20))
+		ids := s.makeSandboxes(0, 20)
+		clients := s.connectFor(c, ids)
+		s.callFor(c, clients[:3], ids)
+		if n := len(s.callAt(c, s.connectFor(c, ids), 20*time.Millisecond)); n != 20 {
+			t.Errorf("%s: %d calls in 20 ms", c.kind, n)
+		}
 		s.stream(c, s.connectStreamers(c, harness.Cleartext, 100), 100)
 		s.openIdle(c, harness.Cleartext, 20)()
 		k, err := connectH1(c)

@@ -3,6 +3,7 @@ package bench
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -16,7 +17,8 @@ const (
 	pacedTurn = 2 * time.Second
 	// outage is how long Redis does not answer: longer than a route is cached.
 	outage = 12 * time.Second
-	// pacedSandboxes is how many sandboxes are called, in rotation.
+	// pacedSandboxes is how many sandboxes are called, one after the other, each
+	// by a client of its own.
 	pacedSandboxes = 100
 	// noise is how much two measurements of the same may differ.
 	noise = 1.25
@@ -39,19 +41,20 @@ var latencyHead = []string{"", "p50", "p99", "p99 over p50", "added p50", "added
 func steady(s *scene, r *report) {
 	all := s.start(harness.Cleartext, gateway, stock, none)
 	ids := s.makeSandboxes(0, pacedSandboxes)
-	clients, took := map[*contestant][]caller{}, map[kind]latencies{}
+	clients, took := map[*contestant][]*client{}, map[kind]latencies{}
 	for _, c := range all {
-		clients[c] = s.dialAll(c, harness.Cleartext)
-		s.callAt(c, clients[c], ids, pacedTurn/2) // warms it up
+		clients[c] = s.connectFor(c, ids)
+		s.callAt(c, clients[c], pacedTurn/2) // warms it up
 	}
 	takeTurns(all, *rounds, func(c *contestant) {
-		took[c.kind] = append(took[c.kind], s.callAt(c, clients[c], ids, pacedTurn)...)
+		took[c.kind] = append(took[c.kind], s.callAt(c, clients[c], pacedTurn)...)
 	})
 	t := table{
 		title: fmt.Sprintf("Latency at %d calls a second", pace),
-		text: fmt.Sprintf("The small unary call over HTTP/1.1, begun every millisecond whatever became of those before, over %d connections, to %d sandboxes. "+
+		text: fmt.Sprintf("The small unary call over HTTP/1.1, begun every millisecond whatever became of those before, to %d sandboxes in turn, each over a connection of its own. "+
 			"From when a call begins until its answer is there, with the generator and the upstream; added is what that is more than without a proxy. "+
-			"In the outages Redis hangs (SIGSTOP), and is dead, for %v each: longer than a route is cached.", connections, pacedSandboxes, outage),
+			"In the outages Redis hangs (SIGSTOP), and is dead, for %v each: longer than a route is cached, and all of them were looked up within a second.",
+			pacedSandboxes, outage),
 		head: latencyHead,
 	}
 	for _, c := range all {
@@ -71,7 +74,7 @@ func steady(s *scene, r *report) {
 				continue
 			}
 			o.begin()
-			during := s.callAt(c, clients[c], ids, outage)
+			during := s.callAt(c, clients[c], outage)
 			o.end()
 			t.rows = append(t.rows, during.row(string(gateway)+", "+o.name, took[none]))
 			what := fmt.Sprintf("%d calls a second, %s: ", pace, o.name)
@@ -83,45 +86,34 @@ func steady(s *scene, r *report) {
 	r.add(t)
 }
 
-// callAt begins calls at the pace for a time, to one sandbox after the other, and
-// returns how long each took. It waits for a free connection, and counts that.
-func (s *scene) callAt(c *contestant, clients []caller, ids []string, length time.Duration) latencies {
+// callAt begins calls at the pace for a time, by one client after the other, and
+// returns how long each took. What waits for an earlier call of its client has
+// begun, too.
+func (s *scene) callAt(c *contestant, clients []*client, length time.Duration) latencies {
 	s.Helper()
-	requests := make([][]byte, len(ids))
-	for i, id := range ids {
-		requests[i] = callH1(c, id)
-	}
-	type call struct {
-		begun   time.Time
-		request []byte
-	}
-	due := make(chan call, pace) // a second's calls may wait
 	took, errs := make([]latencies, len(clients)), make([]error, len(clients))
+	due := make([]chan time.Time, len(clients))
 	var running sync.WaitGroup
 	for i, k := range clients {
+		due[i] = make(chan time.Time, pace) // a second's calls may wait
 		running.Go(func() {
-			k := k.(*client)
-			for d := range due {
-				if errs[i] != nil {
-					continue
+			for begun := range due[i] {
+				if errs[i] == nil {
+					errs[i] = k.call()
 				}
-				k.request = d.request
-				errs[i] = k.call()
-				took[i] = append(took[i], time.Since(d.begun).Seconds())
+				took[i] = append(took[i], time.Since(begun).Seconds())
 			}
 		})
 	}
-	atPace(length, func(i int) { due <- call{time.Now(), requests[i%len(requests)]} })
-	close(due)
+	atPace(length, func(i int) { due[i%len(due)] <- time.Now() })
+	for _, d := range due {
+		close(d)
+	}
 	running.Wait()
 	if err := errors.Join(errs...); err != nil {
 		s.Fatalf("%s: %v", c.kind, err)
 	}
-	var all latencies
-	for _, l := range took {
-		all = append(all, l...)
-	}
-	return all
+	return slices.Concat(took...)
 }
 
 // atPace calls begin for each moment at the pace. What the generator itself is
