@@ -72,6 +72,12 @@ func (c *Client) Listen(ctx context.Context, channel string, heard func(message 
 		return redacted{c.secret.Replace(err.Error()), err}
 	}
 	messages := in.Channel() // connects again by itself
+	defer func() {
+		// Else go-redis waits for a minute to get rid of a message that nobody reads.
+		in.Close()
+		for range messages {
+		}
+	}()
 	for {
 		select {
 		case m, ok := <-messages:
