@@ -42,7 +42,8 @@ func (s Source) String() string {
 // Negative, Stale or Patience means none.
 type CacheOptions struct {
 	// TTL is how long a running route is served from memory. It counts from
-	// the moment the registry was asked and no hit renews it. Default: 10s.
+	// the moment the registry was asked and no hit makes it longer; one in its
+	// last quarter makes the cache ask again. Default: 10s.
 	TTL time.Duration
 	// Negative is how long every other answer is served from memory: gone,
 	// and a record whose state is not running. It is short because each of
@@ -226,8 +227,8 @@ func (c *Cache) Lookup(ctx context.Context, sandboxID string) (*Route, Source, e
 // LookupFor is Lookup for an asker of whom something is known, or nothing.
 func (c *Cache) LookupFor(ctx context.Context, asker Asker, sandboxID string) (*Route, Source, error) {
 	e := c.entries.load(sandboxID)
-	if c.current(e, c.now()) {
-		c.count.hit()
+	if now := c.now(); c.current(e, now) {
+		c.hit(asker, e, now)
 		return e.answer()
 	}
 	return c.miss(ctx, asker, sandboxID)

@@ -16,7 +16,8 @@ type entry struct {
 	epoch     uint64
 
 	asked int64 // when the question was put
-	// failed is when a lookup last failed to renew the entry, 0 for never.
+	// failed is when a lookup last failed to renew the entry, 0 for never, and
+	// [renewing] while it is not known.
 	failed atomic.Int64
 	// former is the route in place of which this answer is known: the one that
 	// was deleted through us, or the one without ports of which route is a copy
@@ -42,7 +43,7 @@ func (e *entry) deleted(route *Route) bool {
 
 func (e *entry) failedSince(t int64) bool {
 	failed := e.failed.Load()
-	return failed != 0 && failed >= t
+	return failed > 0 && failed >= t
 }
 
 // current reports whether e, which may be nil, may be served without asking.
@@ -63,8 +64,8 @@ func (c *Cache) usable(e *entry, now int64) bool {
 	return e != nil && e.running() && now < c.worthUntil(e)
 }
 
-// entryList holds entries in the order in which they were stored. As none is
-// ever renewed, that is also the order in which they lose their worth.
+// entryList holds entries in the order in which they were stored. As none
+// ever changes, that is also the order in which they lose their worth.
 type entryList struct {
 	oldest, newest *entry
 	length         int
