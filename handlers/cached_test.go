@@ -90,14 +90,14 @@ func cachedCall(t testing.TB, ahead int) (call func(), client *nobody) {
 // What there is: the call, the request that is sent on and its four pieces of headers,
 // the two of its body, and the key of its connection. Under the race detector pools
 // forget things, so the least of many runs counts.
-func TestACachedCallAllocatesNineTimes(t *testing.T) {
+func TestACachedCallAllocatesAtMostNineTimes(t *testing.T) {
 	call, _ := cachedCall(t, 99)
 	call()
 	least := 1e9
 	for range 100 {
 		least = min(least, testing.AllocsPerRun(1, call))
 	}
-	if least != 9 {
+	if least > 9 {
 		t.Errorf("%v allocations", least)
 	}
 }

@@ -126,28 +126,16 @@ func (s *scene) hold(c *contestant, transport harness.Transport, n int, wait boo
 	cost := idleCost{resident: with - before, goroutines: goroutines(s, c) - routinesBefore}
 	end()
 	ended := time.Now()
-	poll(patience, func() bool { return goroutines(s, c) <= routinesBefore+n/1000 })
+	poll(50*time.Millisecond, patience, func() bool { return goroutines(s, c) <= routinesBefore+n/1000 })
 	for range 3 { // what was in pools goes with the second collection
 		profile(s, c, "heap?gc=1")
 	}
 	cost.left = float64(heapOf(s, c).inUse-heapBefore) / float64(heapWith-heapBefore)
 	if wait {
-		poll(patience, func() bool { return float64(with-resident(s, c.pid)) >= givenBack*float64(with-before) })
+		poll(50*time.Millisecond, patience, func() bool { return float64(with-resident(s, c.pid)) >= givenBack*float64(with-before) })
 		cost.back = time.Since(ended)
 	}
 	return cost
-}
-
-// poll asks until it is done, or the time is over.
-func poll(limit time.Duration, done func() bool) {
-	over := time.After(limit)
-	for tick := time.NewTicker(50 * time.Millisecond); !done(); {
-		select {
-		case <-tick.C:
-		case <-over:
-			return
-		}
-	}
 }
 
 // quiet collects a contestant's garbage and waits until it gives no memory back
@@ -157,7 +145,7 @@ func quiet(tb testing.TB, c *contestant) {
 	profile(tb, c, "heap?gc=1")
 	const still = 10 // looks without a change of more than 0.5 %
 	last, same := resident(tb, c.pid), 0
-	poll(patience/4, func() bool {
+	poll(50*time.Millisecond, patience/4, func() bool {
 		now := resident(tb, c.pid)
 		if same++; now < last-last/200 {
 			same = 0

@@ -2,6 +2,7 @@ package bench
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"strconv"
 	"sync"
@@ -11,15 +12,20 @@ import (
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
-// pacedStreams is how many streams each contestant relays.
-const pacedStreams = 10
+const (
+	// pacedStreams is how many streams each contestant relays.
+	pacedStreams = 10
+	// messageTurn is how long a round is: a hundredth of its messages is what a
+	// 99th percentile is made of.
+	messageTurn = 4 * time.Second
+)
 
 // paced measures how long a message is on its way through a stream. All
-// contestants relay at once, a message each in turn, so that what the machine
-// does meanwhile hits all alike.
+// contestants relay at once, in an order drawn anew for each message, so that what
+// the machine does meanwhile, and what each does to the others, hits all alike.
 func paced(s *scene, r *report) {
-	s.paced(r, harness.Cleartext, pacedTurn, gateway, stock, library, nginx, haproxy, none)
-	s.paced(r, harness.TLS2, pacedTurn, gateway, stock, library, nginx, haproxy)
+	s.paced(r, harness.Cleartext, messageTurn, gateway, stock, library, nginx, haproxy, none)
+	s.paced(r, harness.TLS2, messageTurn, gateway, stock, library, nginx, haproxy)
 }
 
 func (s *scene) paced(r *report, transport harness.Transport, length time.Duration, kinds ...kind) {
@@ -28,7 +34,7 @@ func (s *scene) paced(r *report, transport harness.Transport, length time.Durati
 	p := &pacedRun{took: map[kind]latencies{}}
 	var ends []func() error
 	for range pacedStreams {
-		for _, c := range all { // the upstream holds them in this order
+		for _, c := range all {
 			read, err := openPaced(c, transport)
 			if err != nil {
 				s.Fatalf("%s: %v", c.kind, err)
@@ -61,7 +67,7 @@ func (s *scene) paced(r *report, transport harness.Transport, length time.Durati
 	}
 	t := table{
 		title: "Latency of messages of 1 KiB, " + protocols[transport],
-		text: fmt.Sprintf("%d messages a second in all, to %d streams through each contestant at the same time, in turns. From when the upstream sends a message until the client "+
+		text: fmt.Sprintf("%d messages a second in all, to %d streams through each contestant at the same time, in an order drawn by lot. From when the upstream sends a message until the client "+
 			"has all of it.", pace, pacedStreams),
 		head: latencyHead,
 	}
@@ -104,14 +110,14 @@ var epoch = time.Now()
 // digits: nanoseconds since epoch.
 const stampAt = envelope.PrefixSize + len(`{"event":{"data":{"stdout":"`)
 
-// send sends messages at the pace, one to each stream in turn.
+// send sends messages at the pace, each to a stream that is drawn by lot.
 func (s *scene) send(streams []net.Conn, length time.Duration) {
 	s.Helper()
 	stamped := chunk(message)
 	at := len(stamped) - len(message) - 2 + stampAt
-	atPace(length, func(i int) {
+	atPace(length, func(int) {
 		copy(stamped[at:], fmt.Appendf(nil, "%016d", time.Since(epoch)))
-		if _, err := streams[i%len(streams)].Write(stamped); err != nil {
+		if _, err := streams[rand.IntN(len(streams))].Write(stamped); err != nil {
 			s.Fatal(err)
 		}
 	})

@@ -66,6 +66,20 @@ func (s *scene) during(c *contestant, do func()) stretch {
 	return stretch{time.Since(begun), processorTime(s, c.pid) - cpu, processorTime(s, s.redis.PID()) - redis}
 }
 
+// poll asks every so often until it is done, or the time is over.
+func poll(every, limit time.Duration, done func() bool) {
+	over := time.After(limit)
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for !done() {
+		select {
+		case <-tick.C:
+		case <-over:
+			return
+		}
+	}
+}
+
 // How figures are written. What was not measured is a dash.
 var (
 	kilo       = writer(1e-3, "%.1f k")

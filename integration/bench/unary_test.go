@@ -98,17 +98,23 @@ func (s *scene) dialAll(c *contestant, transport harness.Transport) []caller {
 	return all
 }
 
-// callAll lets all connections call for a time and returns how many calls that
-// made.
+// longestTurn is how long a turn may be, as a multiple of the processor time that
+// makes it, on a machine that has other things to do.
+const longestTurn = 10
+
+// callAll lets all connections call until the contestant has used so much
+// processor time, and returns how many calls that made.
 func (s *scene) callAll(c *contestant, callers []caller, length time.Duration) int {
 	s.Helper()
 	var over atomic.Bool
-	time.AfterFunc(length, func() { over.Store(true) })
+	begun := processorTime(s, c.pid)
 	counts, errs := make([]int, len(callers)), make([]error, len(callers))
 	var running sync.WaitGroup
 	for i, caller := range callers {
 		running.Go(func() { counts[i], errs[i] = caller.callUntil(&over) })
 	}
+	poll(5*time.Millisecond, longestTurn*length, func() bool { return processorTime(s, c.pid)-begun >= length })
+	over.Store(true)
 	running.Wait()
 	if err := errors.Join(errs...); err != nil {
 		s.Fatalf("%s: %v", c.kind, err)

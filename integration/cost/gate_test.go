@@ -5,10 +5,10 @@ import (
 	"testing"
 )
 
-// What a small call costs above Caddy's respond, in allocations: with keys, tokens, a
+// What a small call costs at most above Caddy's respond, in allocations: with keys, tokens, a
 // registry in Redis and metrics, its sandbox remembered, and an access log or none.
 // Whoever makes it cheaper lowers a number.
-func TestACachedCallCostsWhatIsWrittenHere(t *testing.T) {
+func TestACachedCallCostsNoMoreThanIsWrittenHere(t *testing.T) {
 	// Pools lose what they have in each cycle of the collector, and each processor has its own.
 	t.Setenv("GOGC", "off")
 	t.Setenv("GOMAXPROCS", "1")
@@ -16,15 +16,15 @@ func TestACachedCallCostsWhatIsWrittenHere(t *testing.T) {
 		site  string
 		above int
 	}{
-		"no access log": {"", 21},
-		"access log":    {"log", 43},
+		"no access log": {"", 19},
+		"access log":    {"log", 41},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := startProcess(t, tc.site, "")
 			before := p.redisCalls()
 			floor, gateway := p.allocations(t, p.floor), p.allocations(t, p.gateway)
-			if above := gateway - floor; above != tc.above {
-				t.Errorf("a call costs %d allocations, %d above respond, and not %d", gateway, above, tc.above)
+			if above := gateway - floor; above > tc.above {
+				t.Errorf("a call costs %d allocations, %d above respond: more than %d", gateway, above, tc.above)
 			}
 			if after := p.redisCalls(); after != before {
 				t.Errorf("%d calls to Redis became %d", before, after)
