@@ -6,9 +6,6 @@
 package main
 
 import (
-	"os"
-	"runtime/debug"
-
 	"github.com/caddyserver/caddy/v2"
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 
@@ -18,17 +15,8 @@ import (
 	_ "github.com/caddy-e2b/gateway/module"
 )
 
-// gcPercent is how much may be allocated until memory is collected again, in percent of
-// what lives: twice Go's default. A gateway allocates much for each call and keeps
-// little, so the collector is what a call's cost can be cut by most. GOGC overrides it.
-// How much there may be in all is Caddy's to set: nine tenths of what the container,
-// or the machine, has, unless GOMEMLIMIT says otherwise.
-const gcPercent = 200
-
 func main() {
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(gcPercent)
-	}
+	giveHeadroom()
 	caddy.CustomBinaryName = "e2b-gateway"
 	caddy.CustomLongDescription = `e2b-gateway stands in front of ROCK deployments and serves unmodified E2B SDK
 clients. It is Caddy with one more app; everything a Caddyfile can do, it does.

@@ -3,16 +3,16 @@ package cost
 import (
 	"bytes"
 	"net/http"
-	"strings"
+	"regexp"
+	"strconv"
 	"testing"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
-// The binary collects memory half as often as Go by default, and as often as the
-// environment says.
+// The binary gives a small heap headroom, unless the environment has a word on it.
 func TestTheEnvironmentHasTheLastWordOnTheCollector(t *testing.T) {
-	for inEnvironment, want := range map[string]string{"": "200", "70": "70", "100": "100"} {
+	for inEnvironment, least := range map[string]int{"": 200, "70": 70, "100": 100} {
 		t.Run(inEnvironment, func(t *testing.T) {
 			t.Setenv("GOGC", inEnvironment)
 			p := harness.Binary(t, ":80 {\n\trespond ok\n}\n")
@@ -25,8 +25,13 @@ func TestTheEnvironmentHasTheLastWordOnTheCollector(t *testing.T) {
 			if _, err := b.ReadFrom(resp.Body); err != nil {
 				t.Fatal(err)
 			}
-			if !strings.Contains(b.String(), "\ngo_gc_gogc_percent "+want+"\n") {
-				t.Errorf("not %s", want)
+			percent := regexp.MustCompile(`(?m)^go_gc_gogc_percent (\d+)$`).FindSubmatch(b.Bytes())
+			if percent == nil {
+				t.Fatal("the percentage is not told")
+			}
+			got, _ := strconv.Atoi(string(percent[1]))
+			if inEnvironment == "" && got < least || inEnvironment != "" && got != least {
+				t.Errorf("it is %d", got)
 			}
 		})
 	}

@@ -23,8 +23,8 @@ import (
 
 const (
 	streams = 10_000
-	// most is what a silent stream may cost, in bytes of resident memory: 47 KiB with the
-	// binary's GOGC, and what one process at rest differs from another by.
+	// most is what a silent stream may cost, in bytes of resident memory: 45 KiB, and
+	// what one process at rest differs from another by.
 	most = 48 << 10
 	// patience is how long the gateway gets to let go of what it held.
 	patience = 15 * time.Second
