@@ -191,11 +191,21 @@ func (l *lifeline) last() {
 	}
 }
 
+// exceeded gives the call up for a bound, unless that was lifted while its timer fired:
+// what it tells is not true then. Its call may have been sent since.
+func (l *lifeline) exceeded(b *bound) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if b.after > 0 {
+		l.made()
+		l.cancelIt(b.why)
+	}
+}
+
 // start and stop are called with the lifeline's mu held.
 func (b *bound) start(l *lifeline) {
 	if b.after > 0 {
-		why := b.why
-		b.timer = time.AfterFunc(b.after-time.Since(l.begun), func() { l.cancel(why) })
+		b.timer = time.AfterFunc(b.after-time.Since(l.begun), func() { l.exceeded(b) })
 	}
 }
 

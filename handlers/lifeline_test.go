@@ -123,6 +123,22 @@ func TestABoundThatWasLiftedDoesNotHold(t *testing.T) {
 	})
 }
 
+// The timer of a bound may fire while the bound is being lifted.
+func TestABoundThatWasLiftedInTheLastMomentDoesNotHold(t *testing.T) {
+	l, _ := living(t, true)
+	l.within(ofBody, time.Hour, cause.BadRequest)
+	l.lift(ofBody)
+	l.exceeded(&l.bounds[ofBody])
+	if by := endedBy(l); l.Err() != nil || by != cause.OK {
+		t.Errorf("ended by %v", by)
+	}
+	l.within(ofClient, time.Hour, cause.Deadline)
+	l.exceeded(&l.bounds[ofClient])
+	if by := endedBy(l); by != cause.Deadline {
+		t.Errorf("ended by %v", by)
+	}
+}
+
 // marked counts how often it is told that it lasts.
 type marked struct{ told atomic.Int32 }
 
