@@ -43,6 +43,27 @@ func TestABodyThatIsNothingIsNotSentWhereNoneIsExpected(t *testing.T) {
 	}
 }
 
+// Whoever is told that a dial has failed sends the request elsewhere, with the body as
+// it was.
+func TestABodyThatWasBegunIsNoFailedDials(t *testing.T) {
+	failed := errors.New("dial")
+	for method, want := range map[string]error{"DELETE": errBodyBegun, "POST": failed} {
+		dials := 0
+		c := New(Config{IdleTimeout: time.Minute, MaxIdlePerKey: 1, MaxIdle: 1, Dial: func(context.Context, string) (Conn, error) {
+			if dials++; dials > 1 {
+				return nil, failed
+			}
+			return &failingConn{newFake(whole(hello), nil), 0}, nil
+		}})
+		t.Cleanup(c.CloseIdle)
+		finish(t, begin(t, c, get(t, "a")))
+		body := strings.NewReader("body")
+		if _, err := c.RoundTrip(unknown(t, method, body)); !errors.Is(err, want) {
+			t.Errorf("%s: %v, with %d bytes of the body left", method, err, body.Len())
+		}
+	}
+}
+
 func TestABodyThatTakesItsTimeIsABody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		conn := newFake(whole(empty), nil)

@@ -42,7 +42,8 @@ type Conn interface {
 // Config tunes a [Client]. All fields are required.
 type Config struct {
 	// Dial makes a connection for a key. Its error is that of RoundTrip, unless
-	// ctx has ended.
+	// ctx has ended, or the body was begun to be read for a connection that was
+	// found dead then.
 	Dial func(ctx context.Context, key string) (Conn, error)
 	// IdleTimeout is how long an unused connection is kept.
 	IdleTimeout time.Duration
@@ -94,6 +95,9 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	for {
 		on, err := c.connect(x.ctx, r.URL.Host)
 		if err != nil {
+			if _, begun := x.m.body.(*probedBody); begun {
+				err = &bodyError{errBodyBegun} // it cannot be sent to another address either
+			}
 			x.m.drop()
 			return nil, err
 		}

@@ -89,4 +89,7 @@ type bodyError struct{ err error }
 func (e *bodyError) Error() string { return "reading the body of the request: " + e.err.Error() }
 func (e *bodyError) Unwrap() error { return e.err }
 
-var errBodyLength = errors.New("it is not as long as was said")
+var (
+	errBodyLength = errors.New("it is not as long as was said")
+	errBodyBegun  = errors.New("it was begun, and nobody took it")
+)
