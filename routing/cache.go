@@ -370,6 +370,8 @@ func (c *Cache) Forget(sandboxID, lifecycle string) {
 	case known == nil || known.route == nil:
 		if lifecycle != "" {
 			e.former = &Route{Lifecycle: strings.Clone(lifecycle)}
+		} else if known != nil {
+			e.former = known.former // a delete that is repeated says nothing new
 		}
 	case lifecycle != "" && lifecycle != known.route.Lifecycle:
 		c.drop(sandboxID)

@@ -74,6 +74,19 @@ func TestCacheForgottenSandboxIsGoneAtOnce(t *testing.T) {
 	})
 }
 
+// A client that has not heard of its kill kills again, and ROCK's record may linger still.
+func TestCacheForgetsTheSameLifeAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := NewCache(newTable(running("a", "1")), CacheOptions{Negative: time.Second})
+		ask(t, c, "a")
+		c.Forget("a", "")
+		c.Forget("a", "")
+		if route, err := c.Fresh(t.Context(), "a"); !errors.Is(err, ErrGone) {
+			t.Fatalf("%+v, %v", route, err)
+		}
+	})
+}
+
 func TestCacheForgetLastsForTheNegativeTime(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := newTable(running("a", "1"))
