@@ -206,3 +206,22 @@ func TestAConnectionIsUntiedWhenItsAnswerIsOver(t *testing.T) {
 		t.Errorf("tied %d times, still %v", l.ties, l.tied)
 	}
 }
+
+// Whoever sends a little and falls silent holds little.
+func TestABodyIsWaitedForInABufferThatFitsWhatCame(t *testing.T) {
+	b := sendBuffer{small: make([]byte, waitSize)}
+	for _, step := range []struct {
+		came, next int // in bytes; came is negative for as much as there was room for
+	}{
+		{1, waitSize}, {-1, middleSize}, {waitSize, middleSize}, {-1, sendSize}, {-1, sendSize},
+		{waitSize, sendSize}, {1, waitSize}, {-1, middleSize}, {0, waitSize},
+	} {
+		came := step.came
+		if came < 0 {
+			came = len(b.room())
+		}
+		if b.adapt(came); len(b.all()) != step.next {
+			t.Errorf("after %d bytes the next are waited for in %d, want %d", came, len(b.all()), step.next)
+		}
+	}
+}

@@ -14,12 +14,18 @@ const (
 	// beforeChunk is room for "1fff2\r\n", behindChunk for "\r\n0\r\n\r\n".
 	beforeChunk, behindChunk = 7, 7
 	// A body is waited for in a buffer that is no shorter than what net/http's server
-	// reads ahead, so that it reads into ours. When that is full, and for as long as
-	// there is more than it would hold, a long one is taken, in bytes.
-	waitSize, sendSize = 4<<10 + beforeChunk + behindChunk, 128 << 10
+	// reads ahead, so that it reads into ours. One that comes faster gets longer ones,
+	// each when the one before was full, until there is less than the shortest would
+	// hold. So whoever falls silent holds no more than four times what was sent, or than
+	// net/http would. In bytes.
+	waitSize, middleSize, sendSize = 4<<10 + beforeChunk + behindChunk, 32 << 10, 128 << 10
 )
 
-var sendBuffers = sync.Pool{New: func() any { b := make([]byte, sendSize); return &b }}
+// sendBuffers are the longer ones.
+var sendBuffers = [...]sync.Pool{
+	{New: func() any { b := make([]byte, middleSize); return &b }},
+	{New: func() any { b := make([]byte, sendSize); return &b }},
+}
 
 // copy sends the body. Each piece leaves as it comes.
 func (s *sending) copy() error {
@@ -63,15 +69,16 @@ func (s *sending) copy() error {
 }
 
 // sendBuffer is what a body is read into: a small buffer while there is nothing, as
-// far as can be told, and one from the pool while there is much.
+// far as can be told, and one from a pool while there is much.
 type sendBuffer struct {
-	small []byte
-	big   *[]byte
+	small  []byte
+	pooled *[]byte
+	longer int // how many times a longer one was taken: pooled is of sendBuffers[longer-1]
 }
 
 func (b *sendBuffer) all() []byte {
-	if b.big != nil {
-		return *b.big
+	if b.pooled != nil {
+		return *b.pooled
 	}
 	return b.small
 }
@@ -97,19 +104,21 @@ func (b *sendBuffer) chunk(n int) []byte {
 
 // adapt chooses the buffer for the next read after one of n bytes.
 func (b *sendBuffer) adapt(n int) {
-	switch much := n >= waitSize-beforeChunk-behindChunk; {
-	case much && b.big == nil:
-		b.big = sendBuffers.Get().(*[]byte)
-	case !much:
+	switch {
+	case n < waitSize-beforeChunk-behindChunk:
 		b.free()
+	case n == len(b.room()) && b.longer < len(sendBuffers):
+		longer := b.longer
+		b.free()
+		b.pooled, b.longer = sendBuffers[longer].Get().(*[]byte), longer+1
 	}
 }
 
 func (b *sendBuffer) free() {
-	if b.big != nil {
-		sendBuffers.Put(b.big)
-		b.big = nil
+	if b.pooled != nil {
+		sendBuffers[b.longer-1].Put(b.pooled)
 	}
+	b.pooled, b.longer = nil, 0
 }
 
 // appendTrailers appends what the trailers have become by now. They were checked when
