@@ -63,7 +63,7 @@ func (s *scene) idle(r *report, transport harness.Transport, n, processes int) {
 		// Over HTTP/1.1 each takes two open files of the proxy's, and two of the
 		// generator's, which the system may not allow for all of them.
 		title: fmt.Sprintf("%d silent streams, %s", n, over),
-		text: fmt.Sprintf("Connect streams, %s, that have had one message and wait. What they cost is resident memory, garbage collected, against that before. "+
+		text: fmt.Sprintf("Connect streams, %s, that have had one message and wait. What they cost is resident memory, after three collections of garbage, against that before. "+
 			"Of the bytes that they took of heap and stacks, what is left when they have ended; and how long Go then takes until it has given %.0f %% of "+
 			"the resident memory back to the system. Medians of %d processes each, the last of one.", how, 100*givenBack, processes),
 		head: []string{"", "resident for each", "goroutines for each", "left in use", "given back after"},
@@ -139,10 +139,13 @@ func (s *scene) hold(c *contestant, transport harness.Transport, n int, wait boo
 }
 
 // quiet collects a contestant's garbage and waits until it gives no memory back
-// any more.
+// any more. What was in pools goes with the second collection, and each one halves
+// the stacks that are too large.
 func quiet(tb testing.TB, c *contestant) {
 	tb.Helper()
-	profile(tb, c, "heap?gc=1")
+	for range 3 {
+		profile(tb, c, "heap?gc=1")
+	}
 	const still = 10 // looks without a change of more than 0.5 %
 	last, same := resident(tb, c.pid), 0
 	poll(50*time.Millisecond, patience/4, func() bool {
