@@ -136,6 +136,11 @@ func (l *lifeline) Untie() bool {
 func (l *lifeline) cancel(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.giveUp(why)
+}
+
+// giveUp is cancel for who holds mu.
+func (l *lifeline) giveUp(why error) {
 	l.made()
 	l.cancelIt(why)
 }
@@ -193,10 +198,16 @@ func (l *lifeline) last() {
 
 // start and stop are called with the lifeline's mu held.
 func (b *bound) start(l *lifeline) {
-	if b.after > 0 {
-		why := b.why
-		b.timer = time.AfterFunc(b.after-time.Since(l.begun), func() { l.cancel(why) })
+	if b.after <= 0 {
+		return
 	}
+	b.timer = time.AfterFunc(b.after-time.Since(l.begun), func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if b.after > 0 { // it was not lifted at this very moment
+			l.giveUp(b.why)
+		}
+	})
 }
 
 func (b *bound) stop() {

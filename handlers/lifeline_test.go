@@ -123,6 +123,21 @@ func TestABoundThatWasLiftedDoesNotHold(t *testing.T) {
 	})
 }
 
+func TestABoundThatIsLiftedAtItsLastMomentDoesNotHold(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l, _ := living(t, true)
+		l.within(ofBody, time.Second, cause.BadRequest)
+		l.mu.Lock()
+		time.Sleep(time.Second) // its timer waits for the lock
+		l.bounds[ofBody].stop()
+		l.mu.Unlock()
+		synctest.Wait()
+		if l.Err() != nil {
+			t.Errorf("ended by %v", endedBy(l))
+		}
+	})
+}
+
 // marked counts how often it is told that it lasts.
 type marked struct{ told atomic.Int32 }
 
