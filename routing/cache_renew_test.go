@@ -1,58 +1,66 @@
 package routing
 
 import (
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
 )
 
-func TestARouteInUseIsRenewedInTheLastQuarterOfItsTime(t *testing.T) {
+// use asks for a sandbox once every step until the time is over, and returns the longest wait.
+func use(t *testing.T, c *Cache, id string, step, length time.Duration) (worst time.Duration) {
+	t.Helper()
+	for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(step) {
+		begun := time.Now()
+		ask(t, c, id)
+		worst = max(worst, time.Since(begun))
+	}
+	return worst
+}
+
+func TestWhoUsesARouteNeverWaitsForItsRenewal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := newTable(running("a", "1"))
-		c := NewCache(reg, CacheOptions{TTL: 10 * time.Second})
-		begun := time.Now()
-		for _, tc := range []struct {
-			at        time.Duration
-			lifecycle string // that is served
-			lookups   int    // so far, with what the call gives rise to
-		}{
-			{0, "1", 1},
-			{7500 * time.Millisecond, "1", 1},
-			{7501 * time.Millisecond, "1", 2}, // nobody waits for it
-			{7502 * time.Millisecond, "2", 2},
-			{14 * time.Second, "2", 2},
-			{16 * time.Second, "2", 3},
-		} {
-			time.Sleep(tc.at - time.Since(begun))
-			got := ask(t, c, "a")
-			if cached := tc.at > 0; got.err != nil || got.route.Lifecycle != tc.lifecycle || (got.source == SourceCache) != cached {
-				t.Errorf("after %v: %+v", tc.at, got)
-			}
-			reg.put(running("a", "2"))
-			synctest.Wait()
-			if n := reg.lookups("a"); n != tc.lookups {
-				t.Errorf("after %v: %d lookups, want %d", tc.at, n, tc.lookups)
-			}
+		reg.delay = 150 * time.Millisecond
+		c := NewCache(reg, CacheOptions{})
+		ask(t, c, "a")
+		if worst := use(t, c, "a", 100*time.Millisecond, time.Minute); worst != 0 {
+			t.Errorf("one waited %v", worst)
+		}
+		// Once before, and every 7.5s and the step.
+		if n := reg.lookups("a"); n < 7 || n > 9 {
+			t.Errorf("%d lookups in a minute", n)
 		}
 	})
 }
 
-func TestWhatNobodyUsesIsNotRenewed(t *testing.T) {
+func TestARouteThatIsNotUsedIsNotRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		reg := newTable(running("used", "1"), running("unused", "1"), inState(running("paused", "1"), StatePaused))
-		c := NewCache(reg, CacheOptions{TTL: 10 * time.Second, Negative: 10 * time.Second})
-		for _, id := range []string{"used", "unused", "paused"} {
-			ask(t, c, id)
+		reg := newTable(running("a", "1"))
+		c := NewCache(reg, CacheOptions{})
+		ask(t, c, "a")
+		time.Sleep(7 * time.Second)
+		ask(t, c, "a") // too early for that
+		time.Sleep(time.Minute)
+		if n := reg.lookups("a"); n != 1 {
+			t.Errorf("%d lookups", n)
 		}
-		time.Sleep(9 * time.Second)
-		for _, id := range []string{"used", "paused"} {
-			ask(t, c, id)
+	})
+}
+
+func TestARouteIsRenewedOnceHoweverManyUseIt(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := newTable(running("a", "1"))
+		c := NewCache(reg, CacheOptions{})
+		ask(t, c, "a")
+		reg.set(func(t *table) { t.delay = time.Second / 2 })
+		time.Sleep(8 * time.Second)
+		for range 1000 {
+			ask(t, c, "a")
 		}
-		synctest.Wait()
-		for id, want := range map[string]int{"used": 2, "unused": 1, "paused": 1} {
-			if n := reg.lookups(id); n != want {
-				t.Errorf("%s was looked up %d times, want %d", id, n, want)
-			}
+		time.Sleep(time.Second)
+		if n := reg.lookups("a"); n != 2 {
+			t.Errorf("%d lookups", n)
 		}
 	})
 }
@@ -60,9 +68,9 @@ func TestWhatNobodyUsesIsNotRenewed(t *testing.T) {
 func TestARenewalThatFailsIsTriedAgainAfterASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := newTable(running("a", "1"))
-		c := NewCache(reg, CacheOptions{TTL: 10 * time.Second})
+		c := NewCache(reg, CacheOptions{})
 		ask(t, c, "a")
-		reg.set(func(t *table) { t.err = ErrUnavailable })
+		reg.set(func(t *table) { t.err = errRefusedConn })
 		begun := time.Now()
 		for _, tc := range []struct {
 			at      time.Duration
@@ -70,7 +78,7 @@ func TestARenewalThatFailsIsTriedAgainAfterASecond(t *testing.T) {
 		}{{8 * time.Second, 2}, {8999 * time.Millisecond, 2}, {9 * time.Second, 3}, {9500 * time.Millisecond, 3}} {
 			time.Sleep(tc.at - time.Since(begun))
 			if got := ask(t, c, "a"); got.source != SourceCache {
-				t.Errorf("after %v: %+v", tc.at, got)
+				t.Errorf("after %v it came from %v", tc.at, got.source)
 			}
 			synctest.Wait()
 			if n := reg.lookups("a"); n != tc.lookups {
@@ -80,25 +88,49 @@ func TestARenewalThatFailsIsTriedAgainAfterASecond(t *testing.T) {
 	})
 }
 
-// The lookups of routes in use fail before their time is over: at the end of it
-// everybody knows that, where more than a few are in use.
-func TestNobodyWaitsWhenTheRegistryBeginsToHang(t *testing.T) {
+func TestASandboxThatIsGoneIsGoneWhenItsRouteIsRenewed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		reg := newTable(running("a", "1"), running("b", "1"), running("c", "1"))
-		c := NewCache(reg, CacheOptions{TTL: 10 * time.Second})
-		ids := []string{"a", "b", "c"}
-		for _, id := range ids {
-			ask(t, c, id)
+		reg := newTable(running("a", "1"))
+		c := NewCache(reg, CacheOptions{})
+		ask(t, c, "a")
+		reg.set(func(t *table) { delete(t.routes, "a") })
+		time.Sleep(8 * time.Second)
+		ask(t, c, "a")
+		synctest.Wait()
+		if got := ask(t, c, "a"); got.err != ErrGone {
+			t.Errorf("%+v", got)
 		}
-		reg.set(func(t *table) { t.delay = time.Hour })
-		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			for _, id := range ids {
-				asked := time.Now()
-				if got := ask(t, c, id); got.err != nil || time.Since(asked) > 0 {
-					t.Errorf("%+v after %v", got, time.Since(asked))
-				}
-			}
-		}
-		c.Close()
 	})
+}
+
+// A registry that hangs is found out by the renewals, before the time of any route in
+// use is over, and is not forgotten before it is asked again.
+func TestARegistryThatBeginsToHangDelaysNobodyWhoUsesARoute(t *testing.T) {
+	for _, sandboxes := range []int{failuresInARow, 64, 100} {
+		t.Run(fmt.Sprint(sandboxes, " in use"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				reg := newTable()
+				for i := range sandboxes {
+					reg.put(running(fmt.Sprintf("s%d", i), "1"))
+				}
+				c := NewCache(reg, CacheOptions{})
+				defer c.Close()
+				all := func(length time.Duration) (worst time.Duration) {
+					for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+						for i := range sandboxes {
+							begun := time.Now()
+							ask(t, c, fmt.Sprintf("s%d", i))
+							worst = max(worst, time.Since(begun))
+						}
+					}
+					return worst
+				}
+				all(30 * time.Second)
+				reg.set(func(t *table) { t.delay = time.Hour }) // drops every packet
+				if worst := all(time.Minute); worst != 0 {
+					t.Errorf("one waited %v", worst)
+				}
+			})
+		})
+	}
 }
