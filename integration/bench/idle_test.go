@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
@@ -33,8 +31,10 @@ const (
 
 // idle holds silent streams.
 func idle(s *scene, r *report) {
-	allowed := raiseFiles(s)
-	s.idle(r, harness.Cleartext, allowed, min(*rounds, idleRounds))
+	// Each stream over HTTP/1.1 takes two of a proxy's, and of the generator's.
+	const reserved = 200
+	allowed := harness.AllowFiles(s, 2*idleStreams+reserved)
+	s.idle(r, harness.Cleartext, min(idleStreams, (allowed-reserved)/2), min(*rounds, idleRounds))
 	s.idle(r, harness.TLS2, idleStreams, 1)
 }
 
@@ -79,27 +79,6 @@ func (s *scene) idle(r *report, transport harness.Transport, n, processes int) {
 	}
 	r.promise(promise{text: "a silent stream over " + over + ", in resident memory", value: resident.of(gateway), most: mostPerIdle, write: kibi})
 	r.promise(promise{text: "goroutines of a silent stream fewer than stock Caddy's", value: routines.of(stock) - routines.of(gateway), least: 1.99, write: hundredths})
-}
-
-// raiseFiles lets processes have as many open files as the streams take, and
-// returns how many streams that allows.
-func raiseFiles(tb testing.TB) int {
-	tb.Helper()
-	const reserved = 200
-	want := uint64(2*idleStreams + reserved)
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		tb.Fatal(err)
-	}
-	// Only some may raise the hard limit.
-	raised := unix.Rlimit{Cur: want, Max: max(want, limit.Max)}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err != nil {
-		raised = unix.Rlimit{Cur: min(want, limit.Max), Max: limit.Max}
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	return min(idleStreams, int(raised.Cur-reserved)/2)
 }
 
 // idleCost is what silent streams cost together.
