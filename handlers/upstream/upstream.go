@@ -89,8 +89,8 @@ const SchemeH2C = "h2c"
 // for or undoes compression, and never sends a request of which a byte was written
 // a second time.
 type Transport struct {
-	lean        *h1.Client // nil: t sends everything
-	t           *http.Transport
+	lean        *h1.Client // nil: standard sends what it would
+	standard    *http.Transport
 	h2          *http.Transport
 	dialer      net.Dialer
 	dialTimeout time.Duration
@@ -111,7 +111,7 @@ func New(c Config) *Transport {
 	t.dialer = net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: c.KeepAlive, Interval: c.KeepAlive, Count: probes},
 	}
-	t.t = &http.Transport{
+	t.standard = &http.Transport{
 		Proxy:               nil,
 		DialContext:         t.dial,
 		DialTLSContext:      t.dialTLS,
@@ -150,7 +150,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.lean.RoundTrip(r)
 	}
 	var on *conn
-	resp, err := t.t.RoundTrip(once(r, &on))
+	resp, err := t.standard.RoundTrip(once(r, &on))
 	if err == nil && on != nil && resp.StatusCode != http.StatusSwitchingProtocols {
 		resp.Body = body{resp.Body, on}
 	}
@@ -162,7 +162,7 @@ func (t *Transport) CloseIdle() {
 	if t.lean != nil {
 		t.lean.CloseIdle()
 	}
-	t.t.CloseIdleConnections()
+	t.standard.CloseIdleConnections()
 	t.h2.CloseIdleConnections()
 }
 
