@@ -275,8 +275,9 @@ type TLSConfig struct {
 // CacheConfig tunes the memory of routes. A negative Negative, Stale or
 // Patience means none ("off" in the Caddyfile).
 type CacheConfig struct {
-	// TTL is how long a running route is served from memory. A hit never
-	// renews it. Default: 10s.
+	// TTL is how long a running route is served from memory. It
+	// counts from the question; one that is used in the last quarter of it is asked
+	// for again beside that. Default: 10s.
 	TTL caddy.Duration `json:"ttl,omitempty"`
 	// Negative is how long any other answer is remembered: no such sandbox,
 	// or one that does not run (yet, or any more). Default: 1s.

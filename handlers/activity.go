@@ -182,11 +182,10 @@ func (a *activity) push(ctx context.Context, route *routing.Route) bool {
 // moved are the sandboxes of the calls that run and through which bytes have gone since
 // the last time.
 func (g *Gateway) moved() (routes []*routing.Route) {
-	note := func(r *running) {
+	g.calls.each(func(r *running) {
 		if r.dog != nil && r.dog.moved.Swap(false) {
 			routes = append(routes, r.route)
 		}
-	}
-	g.calls.each(note)
+	})
 	return routes
 }

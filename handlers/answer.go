@@ -48,8 +48,8 @@ func (c *dataCall) answer(resp *http.Response) {
 // of an answer as it comes.
 func unbuffered(h http.Header) { h.Set("X-Accel-Buffering", "no") }
 
-// writeHead sends the status and the headers at once: the client may be
-// waiting for them to know that its command has started.
+// writeHead sends the status and the headers, at once where there is something to
+// wait for behind them: the client may be waiting to know that its command has started.
 func (c *dataCall) writeHead(resp *http.Response) {
 	h := c.w.Header()
 	c.answerHeaders(h, resp)

@@ -136,6 +136,11 @@ func (l *lifeline) Untie() bool {
 func (l *lifeline) cancel(why error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	l.giveUp(why)
+}
+
+// giveUp is cancel for who holds mu.
+func (l *lifeline) giveUp(why error) {
 	l.made()
 	l.cancelIt(why)
 }
@@ -191,22 +196,18 @@ func (l *lifeline) last() {
 	}
 }
 
-// exceeded gives the call up for a bound, unless that was lifted while its timer fired:
-// what it tells is not true then. Its call may have been sent since.
-func (l *lifeline) exceeded(b *bound) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	if b.after > 0 {
-		l.made()
-		l.cancelIt(b.why)
-	}
-}
-
 // start and stop are called with the lifeline's mu held.
 func (b *bound) start(l *lifeline) {
-	if b.after > 0 {
-		b.timer = time.AfterFunc(b.after-time.Since(l.begun), func() { l.exceeded(b) })
+	if b.after <= 0 {
+		return
 	}
+	b.timer = time.AfterFunc(b.after-time.Since(l.begun), func() {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		if b.after > 0 { // it was not lifted at this very moment
+			l.giveUp(b.why)
+		}
+	})
 }
 
 func (b *bound) stop() {

@@ -1,6 +1,8 @@
 package handlers
 
 import (
+	"maps"
+	"slices"
 	"sync"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
@@ -53,20 +55,13 @@ func (s *streams) end(sandboxID string, why cause.Cause) {
 	}
 }
 
-// each does something with every stream that runs, in no order.
-func (s *streams) each(do func(*running)) {
+// all returns every stream that runs, in no order.
+func (s *streams) all() (all []*running) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, live := range s.live {
-		for r := range live {
-			do(r)
-		}
+		all = slices.AppendSeq(all, maps.Keys(live))
 	}
-}
-
-// all returns every stream that runs, in no order.
-func (s *streams) all() (all []*running) {
-	s.each(func(r *running) { all = append(all, r) })
 	return all
 }
 

@@ -111,8 +111,8 @@ func (o CacheOptions) withDefaults() CacheOptions {
 // few times a second, callers with a last known route are served at once and
 // the others are refused at once.
 //
-// A hit takes no lock, does no I/O and allocates nothing. All methods may be
-// used concurrently.
+// A hit takes no lock, does no I/O and allocates nothing, but for the one that has
+// its route renewed. All methods may be used concurrently.
 type Cache struct {
 	reg Registry
 	opt CacheOptions

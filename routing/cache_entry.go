@@ -16,8 +16,8 @@ type entry struct {
 	epoch     uint64
 
 	asked int64 // when the question was put
-	// failed is when a lookup last failed to renew the entry, 0 for never, and
-	// [renewing] while it is not known.
+	// failed is when a lookup last failed to renew the entry, or could not be made,
+	// 0 for never, and [renewing] while one is made.
 	failed atomic.Int64
 	// former is the route in place of which this answer is known: the one that
 	// was deleted through us, or the one without ports of which route is a copy

@@ -81,7 +81,9 @@ func (h *health) report(now int64, err error, timeout time.Duration) {
 		h.since.Store(now + int64(timeout))
 		return
 	}
-	h.until.Store(now + int64(timeout) + int64(retryPause))
+	// By then there is another report: of a lookup that begins after the pause, and
+	// when it is its turn to be a probe.
+	h.until.Store(now + int64(retryPause+probePause+timeout))
 	if h.failures.Load() < failuresInARow {
 		if h.failures.Add(1) == failuresInARow {
 			h.nextProbe.Store(now + int64(probePause))

@@ -3,29 +3,43 @@ package routing
 // A route in use is renewed before its time is over, so that nobody who uses it waits
 // for the registry, not even when that begins to hang: by the end of the TTL it is
 // known then that the registry does not answer, and the last known route is served at
-// once. Sandboxes in use cost a lookup per three quarters of a TTL, all others none.
+// once. That takes more than a few routes in use (see health), and a TTL of which the
+// last quarter is longer than a lookup. Sandboxes in use cost a lookup per three
+// quarters of a TTL, all others none.
 
 // renewalShare is the part of a TTL, at its end, in which a hit renews a route.
 const renewalShare = 4
 
-// renewing is what [entry.failed] has from the first hit in that time on, until the
-// lookup fails. One that succeeds makes a new entry.
+// renewing is what [entry.failed] has while a lookup that a hit gave rise to is not
+// over. One that succeeds makes a new entry.
 const renewing = -1
 
 // hit is told that e was served.
 func (c *Cache) hit(asker Asker, e *entry, now int64) {
 	c.count.hit()
-	if now > e.expires-int64(c.opt.TTL)/renewalShare && e.running() && e.failed.CompareAndSwap(0, renewing) {
-		c.renew(asker, e.sandboxID)
+	if now <= e.expires-int64(c.opt.TTL)/renewalShare || !e.running() {
+		return
+	}
+	failed := e.failed.Load()
+	if failed == renewing || failed > 0 && now-failed < int64(retryPause) || !e.failed.CompareAndSwap(failed, renewing) {
+		return
+	}
+	if !c.renew(asker, e.sandboxID) {
+		e.failed.CompareAndSwap(renewing, max(now, 1))
 	}
 }
 
-// renew looks a sandbox up for nobody in particular, if that disturbs nobody.
-func (c *Cache) renew(asker Asker, sandboxID string) {
+// renew looks a sandbox up for nobody in particular, if that disturbs nobody. It
+// reports whether somebody does.
+func (c *Cache) renew(asker Asker, sandboxID string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if len(c.flights[sandboxID]) == 0 && !c.places[asker].crowded() {
-		// If it is refused, the end of the TTL is early enough.
-		_, _, _ = c.start(sandboxID, asker, nil)
+	if len(c.flights[sandboxID]) > 0 {
+		return true
 	}
+	if c.places[asker].crowded() {
+		return false
+	}
+	_, _, err := c.start(sandboxID, asker, nil)
+	return err == nil
 }

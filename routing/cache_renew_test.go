@@ -65,19 +65,25 @@ func TestARouteIsRenewedOnceHoweverManyUseIt(t *testing.T) {
 	})
 }
 
-func TestARenewalThatFailsIsNotRepeatedBeforeTheTimeIsOver(t *testing.T) {
+func TestARenewalThatFailsIsTriedAgainAfterASecond(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := newTable(running("a", "1"))
 		c := NewCache(reg, CacheOptions{})
 		ask(t, c, "a")
 		reg.set(func(t *table) { t.err = errRefusedConn })
-		time.Sleep(8 * time.Second)
-		use(t, c, "a", 10*time.Millisecond, 1900*time.Millisecond)
-		if n := reg.lookups("a"); n != 2 {
-			t.Errorf("%d lookups", n)
-		}
-		if got := ask(t, c, "a"); got.source != SourceCache {
-			t.Errorf("within its time it came from %v", got.source)
+		begun := time.Now()
+		for _, tc := range []struct {
+			at      time.Duration
+			lookups int
+		}{{8 * time.Second, 2}, {8999 * time.Millisecond, 2}, {9 * time.Second, 3}, {9500 * time.Millisecond, 3}} {
+			time.Sleep(tc.at - time.Since(begun))
+			if got := ask(t, c, "a"); got.source != SourceCache {
+				t.Errorf("after %v it came from %v", tc.at, got.source)
+			}
+			synctest.Wait()
+			if n := reg.lookups("a"); n != tc.lookups {
+				t.Errorf("after %v: %d lookups, want %d", tc.at, n, tc.lookups)
+			}
 		}
 	})
 }
@@ -98,29 +104,33 @@ func TestASandboxThatIsGoneIsGoneWhenItsRouteIsRenewed(t *testing.T) {
 }
 
 // A registry that hangs is found out by the renewals, before the time of any route in
-// use is over.
+// use is over, and is not forgotten before it is asked again.
 func TestARegistryThatBeginsToHangDelaysNobodyWhoUsesARoute(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		reg := newTable()
-		for i := range 100 {
-			reg.put(running(fmt.Sprintf("s%d", i), "1"))
-		}
-		c := NewCache(reg, CacheOptions{})
-		defer c.Close()
-		all := func(length time.Duration) (worst time.Duration) {
-			for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
-				for i := range 100 {
-					begun := time.Now()
-					ask(t, c, fmt.Sprintf("s%d", i))
-					worst = max(worst, time.Since(begun))
+	for _, sandboxes := range []int{failuresInARow, 64, 100} {
+		t.Run(fmt.Sprint(sandboxes, " in use"), func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				reg := newTable()
+				for i := range sandboxes {
+					reg.put(running(fmt.Sprintf("s%d", i), "1"))
 				}
-			}
-			return worst
-		}
-		all(30 * time.Second)
-		reg.set(func(t *table) { t.delay = time.Hour }) // drops every packet
-		if worst := all(time.Minute); worst != 0 {
-			t.Errorf("one waited %v", worst)
-		}
-	})
+				c := NewCache(reg, CacheOptions{})
+				defer c.Close()
+				all := func(length time.Duration) (worst time.Duration) {
+					for end := time.Now().Add(length); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+						for i := range sandboxes {
+							begun := time.Now()
+							ask(t, c, fmt.Sprintf("s%d", i))
+							worst = max(worst, time.Since(begun))
+						}
+					}
+					return worst
+				}
+				all(30 * time.Second)
+				reg.set(func(t *table) { t.delay = time.Hour }) // drops every packet
+				if worst := all(time.Minute); worst != 0 {
+					t.Errorf("one waited %v", worst)
+				}
+			})
+		})
+	}
 }

@@ -21,7 +21,7 @@ const (
 )
 
 // conn is a TCP connection that reads ahead, as much as there is, and holds no
-// memory while it waits. With it the buffer that http.Transport keeps for each
+// memory while it waits. With it the buffer that its client keeps for each
 // connection can be small at no cost. It exists where a system call reads
 // without waiting (newConn); elsewhere nobody knows how much is there.
 type conn struct {
@@ -38,8 +38,7 @@ type conn struct {
 	unacked    userTimeout
 }
 
-// Read implements net.Conn. Like that of http.Transport's connections it is
-// called by one goroutine at a time.
+// Read implements net.Conn. It is called by one goroutine at a time.
 func (c *conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil

@@ -13,8 +13,8 @@ import (
 	"time"
 )
 
-// whyEnded is why a test ends a call.
-var whyEnded = errors.New("no longer wanted")
+// errUnwanted is why a test ends a call.
+var errUnwanted = errors.New("no longer wanted")
 
 // The end of a call's context ends what it does, wherever it is, and says why.
 func TestTheEndOfACallEndsItsConnection(t *testing.T) {
@@ -50,13 +50,13 @@ func TestTheEndOfACallEndsItsConnection(t *testing.T) {
 				}
 				r := request(t, "POST", "l", w.address, body)
 				ctx, cancel := context.WithCancelCause(r.Context())
-				go func() { <-there; cancel(whyEnded) }()
+				go func() { <-there; cancel(errUnwanted) }()
 				resp, err := tr.RoundTrip(r.WithContext(ctx))
 				if err == nil {
 					_, err = io.ReadAll(resp.Body)
 					resp.Body.Close()
 				}
-				if err != whyEnded {
+				if err != errUnwanted {
 					t.Errorf("got %v", err)
 				}
 				<-gone
@@ -75,10 +75,10 @@ func TestACallThatHasEndedIsNotMade(t *testing.T) {
 		tr := New(c)
 		defer tr.CloseIdle()
 		ctx, cancel := context.WithCancelCause(t.Context())
-		cancel(whyEnded)
+		cancel(errUnwanted)
 		body := newOwnBody(strings.NewReader("hello"))
 		_, err := tr.RoundTrip(request(t, "POST", "l", w.address, body).WithContext(ctx))
-		if <-body.closed; err != whyEnded || w.dials.Load() != 0 || body.reads.Load() != 0 {
+		if <-body.closed; err != errUnwanted || w.dials.Load() != 0 || body.reads.Load() != 0 {
 			t.Errorf("%v, with %d connections", err, w.dials.Load())
 		}
 	})
@@ -86,15 +86,15 @@ func TestACallThatHasEndedIsNotMade(t *testing.T) {
 
 func TestTheEndOfACallEndsItsDial(t *testing.T) {
 	eachClient(t, func(t *testing.T, c Config) {
+		c.DialTimeout = time.Minute
 		tr := New(c)
 		ctx, cancel := context.WithCancelCause(t.Context())
 		tr.dialer.Resolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			cancel(whyEnded)
+			cancel(errUnwanted)
 			<-ctx.Done()
 			return nil, ctx.Err()
 		}}
-		c.DialTimeout = time.Minute
-		if _, err := tr.RoundTrip(request(t, "GET", "l", "no-such-host.invalid:80", nil).WithContext(ctx)); err != whyEnded {
+		if _, err := tr.RoundTrip(request(t, "GET", "l", "no-such-host.invalid:80", nil).WithContext(ctx)); err != errUnwanted {
 			t.Errorf("got %v", err)
 		}
 	})

@@ -20,9 +20,9 @@ func newH2C(c Config, dial func(ctx context.Context, network, addr string) (net.
 		DialContext:            dial,
 		DisableCompression:     true,
 		Protocols:              protocols,
-		MaxIdleConns:           or(c.MaxIdle, 8192),
-		MaxIdleConnsPerHost:    or(c.MaxIdlePerLifecycle, 32),
-		IdleConnTimeout:        or(c.IdleTimeout, 25*time.Second),
+		MaxIdleConns:           c.MaxIdle,
+		MaxIdleConnsPerHost:    c.MaxIdlePerLifecycle,
+		IdleConnTimeout:        c.IdleTimeout,
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
 		HTTP2: &http.HTTP2Config{

@@ -19,9 +19,9 @@ import (
 func newLean(c Config, t *Transport) *h1.Client {
 	return h1.New(h1.Config{
 		Dial:          t.dialLean,
-		IdleTimeout:   or(c.IdleTimeout, 25*time.Second),
-		MaxIdlePerKey: or(c.MaxIdlePerLifecycle, 32),
-		MaxIdle:       or(c.MaxIdle, 8192),
+		IdleTimeout:   c.IdleTimeout,
+		MaxIdlePerKey: c.MaxIdlePerLifecycle,
+		MaxIdle:       c.MaxIdle,
 	})
 }
 

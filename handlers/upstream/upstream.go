@@ -6,6 +6,7 @@
 package upstream
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -49,6 +50,17 @@ type Config struct {
 	Client Client
 }
 
+func (c Config) withDefaults() Config {
+	c.DialTimeout = cmp.Or(c.DialTimeout, 3*time.Second)
+	c.IdleTimeout = cmp.Or(c.IdleTimeout, 25*time.Second)
+	c.MaxIdlePerLifecycle = cmp.Or(c.MaxIdlePerLifecycle, 32)
+	c.MaxIdle = cmp.Or(c.MaxIdle, 8192)
+	c.KeepAlive = cmp.Or(c.KeepAlive, 15*time.Second)
+	c.UserTimeout = cmp.Or(c.UserTimeout, 5*time.Minute)
+	c.Client = cmp.Or(c.Client, Lean)
+	return c
+}
+
 // Client is an implementation of HTTP/1.1.
 type Client string
 
@@ -77,8 +89,8 @@ const SchemeH2C = "h2c"
 // for or undoes compression, and never sends a request of which a byte was written
 // a second time.
 type Transport struct {
-	lean        *h1.Client // nil: t sends everything
-	t           *http.Transport
+	lean        *h1.Client // nil: standard sends what it would
+	standard    *http.Transport
 	h2          *http.Transport
 	dialer      net.Dialer
 	dialTimeout time.Duration
@@ -89,24 +101,24 @@ type Transport struct {
 
 // New makes a Transport.
 func New(c Config) *Transport {
+	c = c.withDefaults()
 	t := &Transport{
-		dialTimeout: or(c.DialTimeout, 3*time.Second),
-		userTimeout: or(c.UserTimeout, 5*time.Minute),
+		dialTimeout: c.DialTimeout,
+		userTimeout: c.UserTimeout,
 		refusalWait: refusalWait,
 		tls:         c.TLS,
 	}
-	keepAlive := or(c.KeepAlive, 15*time.Second)
 	t.dialer = net.Dialer{
-		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: keepAlive, Interval: keepAlive, Count: probes},
+		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: c.KeepAlive, Interval: c.KeepAlive, Count: probes},
 	}
-	t.t = &http.Transport{
+	t.standard = &http.Transport{
 		Proxy:               nil,
 		DialContext:         t.dial,
 		DialTLSContext:      t.dialTLS,
 		DisableCompression:  true,
-		MaxIdleConns:        or(c.MaxIdle, 8192),
-		MaxIdleConnsPerHost: or(c.MaxIdlePerLifecycle, 32),
-		IdleConnTimeout:     or(c.IdleTimeout, 25*time.Second),
+		MaxIdleConns:        c.MaxIdle,
+		MaxIdleConnsPerHost: c.MaxIdlePerLifecycle,
+		IdleConnTimeout:     c.IdleTimeout,
 		// A body that waits for "100 Continue" is sent after this time all the
 		// same (RFC 9110 section 10.1.1 allows both).
 		ExpectContinueTimeout:  time.Second,
@@ -120,18 +132,10 @@ func New(c Config) *Transport {
 		TLSNextProto: map[string]func(string, *tls.Conn) http.RoundTripper{},
 	}
 	t.h2 = newH2C(c, t.dial)
-	if or(c.Client, Lean) == Lean {
+	if c.Client == Lean {
 		t.lean = newLean(c, t)
 	}
 	return t
-}
-
-func or[T comparable](v, def T) T {
-	var zero T
-	if v == zero {
-		return def
-	}
-	return v
 }
 
 // probes is how many keepalive probes a dead peer gets.
@@ -146,7 +150,7 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return t.lean.RoundTrip(r)
 	}
 	var on *conn
-	resp, err := t.t.RoundTrip(once(r, &on))
+	resp, err := t.standard.RoundTrip(once(r, &on))
 	if err == nil && on != nil && resp.StatusCode != http.StatusSwitchingProtocols {
 		resp.Body = body{resp.Body, on}
 	}
@@ -158,7 +162,7 @@ func (t *Transport) CloseIdle() {
 	if t.lean != nil {
 		t.lean.CloseIdle()
 	}
-	t.t.CloseIdleConnections()
+	t.standard.CloseIdleConnections()
 	t.h2.CloseIdleConnections()
 }
 

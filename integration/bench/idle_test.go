@@ -7,8 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
@@ -33,8 +31,10 @@ const (
 
 // idle holds silent streams.
 func idle(s *scene, r *report) {
-	allowed := raiseFiles(s)
-	s.idle(r, harness.Cleartext, allowed, min(*rounds, idleRounds))
+	// Each stream over HTTP/1.1 takes two of a proxy's, and of the generator's.
+	const reserved = 200
+	allowed := harness.AllowFiles(s, 2*idleStreams+reserved)
+	s.idle(r, harness.Cleartext, min(idleStreams, (allowed-reserved)/2), min(*rounds, idleRounds))
 	s.idle(r, harness.TLS2, idleStreams, 1)
 }
 
@@ -63,7 +63,7 @@ func (s *scene) idle(r *report, transport harness.Transport, n, processes int) {
 		// Over HTTP/1.1 each takes two open files of the proxy's, and two of the
 		// generator's, which the system may not allow for all of them.
 		title: fmt.Sprintf("%d silent streams, %s", n, over),
-		text: fmt.Sprintf("Connect streams, %s, that have had one message and wait. What they cost is resident memory, garbage collected, against that before. "+
+		text: fmt.Sprintf("Connect streams, %s, that have had one message and wait. What they cost is resident memory, after three collections of garbage, against that before. "+
 			"Of the bytes that they took of heap and stacks, what is left when they have ended; and how long Go then takes until it has given %.0f %% of "+
 			"the resident memory back to the system. Medians of %d processes each, the last of one.", how, 100*givenBack, processes),
 		head: []string{"", "resident for each", "goroutines for each", "left in use", "given back after"},
@@ -79,27 +79,6 @@ func (s *scene) idle(r *report, transport harness.Transport, n, processes int) {
 	}
 	r.promise(promise{text: "a silent stream over " + over + ", in resident memory", value: resident.of(gateway), most: mostPerIdle, write: kibi})
 	r.promise(promise{text: "goroutines of a silent stream fewer than stock Caddy's", value: routines.of(stock) - routines.of(gateway), least: 1.99, write: hundredths})
-}
-
-// raiseFiles lets processes have as many open files as the streams take, and
-// returns how many streams that allows.
-func raiseFiles(tb testing.TB) int {
-	tb.Helper()
-	const reserved = 200
-	want := uint64(2*idleStreams + reserved)
-	var limit unix.Rlimit
-	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		tb.Fatal(err)
-	}
-	// Only some may raise the hard limit.
-	raised := unix.Rlimit{Cur: want, Max: max(want, limit.Max)}
-	if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err != nil {
-		raised = unix.Rlimit{Cur: min(want, limit.Max), Max: limit.Max}
-		if err := unix.Setrlimit(unix.RLIMIT_NOFILE, &raised); err != nil {
-			tb.Fatal(err)
-		}
-	}
-	return min(idleStreams, int(raised.Cur-reserved)/2)
 }
 
 // idleCost is what silent streams cost together.
@@ -139,10 +118,13 @@ func (s *scene) hold(c *contestant, transport harness.Transport, n int, wait boo
 }
 
 // quiet collects a contestant's garbage and waits until it gives no memory back
-// any more.
+// any more. What was in pools goes with the second collection, and each one halves
+// the stacks that are too large.
 func quiet(tb testing.TB, c *contestant) {
 	tb.Helper()
-	profile(tb, c, "heap?gc=1")
+	for range 3 {
+		profile(tb, c, "heap?gc=1")
+	}
 	const still = 10 // looks without a change of more than 0.5 %
 	last, same := resident(tb, c.pid), 0
 	poll(50*time.Millisecond, patience/4, func() bool {

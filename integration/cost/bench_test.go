@@ -9,7 +9,7 @@ import (
 // BenchmarkUnary has a call through the gateway and the floor under it, for
 // profiles: -run '^$' -bench Unary/gateway -cpuprofile …
 func BenchmarkUnary(b *testing.B) {
-	s := setUp(b, "", "")
+	s := setUp(b, "")
 	g := harness.Start(b, s.caddyfile)
 	token := create(b, g.Client(), g.URL)
 	for _, side := range []struct{ name, url string }{{"floor", g.URLOf(":81")}, {"gateway", g.URL}} {

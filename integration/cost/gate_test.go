@@ -20,7 +20,7 @@ func TestACachedCallCostsNoMoreThanIsWrittenHere(t *testing.T) {
 		"access log":    {"log", 41},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := startProcess(t, tc.site, "")
+			p := startProcess(t, tc.site)
 			before := p.redisCalls()
 			floor, gateway := p.allocations(t, p.floor), p.allocations(t, p.gateway)
 			if above := gateway - floor; above > tc.above {
@@ -35,7 +35,7 @@ func TestACachedCallCostsNoMoreThanIsWrittenHere(t *testing.T) {
 
 // The first call to a sandbox asks Redis once.
 func TestAColdCallAsksRedisOnce(t *testing.T) {
-	p := startProcess(t, "", "")
+	p := startProcess(t, "")
 	p.Reload(strings.Replace(p.caddyfile, "ttl 1h", "ttl 2h", 1)) // which makes another cache
 	cold := dial(t, p.URL)
 	before := p.redisCalls()

@@ -25,9 +25,9 @@ type process struct {
 	request        []byte
 }
 
-func startProcess(t testing.TB, site, options string) *process {
+func startProcess(t testing.TB, site string) *process {
 	t.Helper()
-	p := &process{scene: setUp(t, site, options)}
+	p := &process{scene: setUp(t, site)}
 	p.Process = harness.Binary(t, p.caddyfile)
 	p.request = request(create(t, p.Client(), p.URL))
 	p.floor, p.gateway = dial(t, p.URLOf(":81")), dial(t, p.URL)
@@ -105,7 +105,7 @@ func (p *process) spent(t testing.TB) (all time.Duration) {
 // BenchmarkProcessor compares the processor time of a call through the gateway with
 // that of the floor: of the real binary alone, under 16 connections, in pairs that follow one another.
 func BenchmarkProcessor(b *testing.B) {
-	p := startProcess(b, "", "")
+	p := startProcess(b, "")
 	const connections, each = 16, 100
 	crowd := func(url string) (all []*client) {
 		for range connections {

@@ -34,8 +34,8 @@ type scene struct {
 // setUp writes a Caddyfile with everything on: keys, tokens, a registry in Redis,
 // metrics and the listener wrapper. The gateway is at :80; at :81, on a server of the
 // same settings, is the floor: Caddy's respond with the same answer. site are more lines
-// of both sites, and options more of the app's.
-func setUp(t testing.TB, site, options string) *scene {
+// of both sites.
+func setUp(t testing.TB, site string) *scene {
 	t.Helper()
 	s := &scene{redis: redistest.Start(t, redistest.Options{})}
 	records := goredis.NewClient(&goredis.Options{Addr: s.redis.Addr})
@@ -76,7 +76,6 @@ func setUp(t testing.TB, site, options string) *scene {
 		tokens {
 			key k1 {env.TOKEN_KEY}
 		}
-		%s
 	}
 }
 :80 {
@@ -84,10 +83,10 @@ func setUp(t testing.TB, site, options string) *scene {
 	e2b
 }
 :81 {
-	%[6]s
-	respond %[7]q
+	%[5]s
+	respond %[6]q
 }
-`, s.redis.Addr, admin.URL(), serveRaw(t), keys, options, site, answer)
+`, s.redis.Addr, admin.URL(), serveRaw(t), keys, site, answer)
 	return s
 }
 

@@ -13,7 +13,6 @@ import (
 	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -37,23 +36,10 @@ const reserved = 200
 // descriptors in the gateway and two in the test.
 func possible(t *testing.T) int {
 	t.Helper()
-	want := uint64(2*streams + reserved)
-	var limit syscall.Rlimit
-	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
-		t.Fatal(err)
-	}
-	raised := syscall.Rlimit{Cur: want, Max: max(want, limit.Max)}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &raised); err != nil {
-		// Only some may raise the hard limit. Set the soft one explicitly, so
-		// that child processes inherit it.
-		raised = syscall.Rlimit{Cur: min(want, limit.Max), Max: limit.Max}
-		if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &raised); err != nil {
-			t.Fatal(err)
-		}
-	}
-	n := min(streams, int(raised.Cur-reserved)/2)
+	allowed := harness.AllowFiles(t, 2*streams+reserved)
+	n := min(streams, (allowed-reserved)/2)
 	if n < streams {
-		t.Logf("the limit of %d open files allows %d streams", raised.Cur, n)
+		t.Logf("the limit of %d open files allows %d streams", allowed, n)
 	}
 	return n
 }

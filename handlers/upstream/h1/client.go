@@ -78,8 +78,8 @@ func (c *Client) CloseIdle() { c.pool.closeIdle() }
 //
 // An answer is returned as soon as its head is there, also while the body is still
 // being sent. The body of the answer must be closed; one that has not come to its
-// end is cut off then. It has a method Buffered() int: how many bytes can be read of
-// the connection without waiting, at least some of which belong to the body. After
+// end is cut off then. It has methods Buffered and Ready, which are those of [Conn] with
+// what else was read ahead: at least some of the bytes belong to the body. After
 // a switch of protocols (101) it is an io.ReadWriteCloser with CloseWrite.
 //
 // When the context of r ends before the answer has, the connection is closed, and
