@@ -10,6 +10,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -210,8 +211,10 @@ type streamedBody struct {
 	left int64     // still to come, negative when unknown; only Read uses it
 	// interrupt, if not nil, ends a Read that waits when who sends the body closes
 	// it: HTTP/2's client says only then that it has lost the answer. A body of
-	// which nothing was read may be sent again and is left alone.
+	// which nothing was read may be sent again and is left alone. After finish it is
+	// nil: the connection is the server's again.
 	interrupt        func()
+	interrupting     sync.Mutex // guards it, and is held while it runs
 	begun, abandoned atomic.Bool
 	// whole is set when all of it was read, failed when the client's side of
 	// it broke.
@@ -234,6 +237,8 @@ func (s *streamedBody) Read(p []byte) (int, error) {
 }
 
 func (s *streamedBody) Close() error {
+	s.interrupting.Lock()
+	defer s.interrupting.Unlock()
 	if s.interrupt != nil && s.begun.Load() && !s.whole.Load() {
 		s.abandoned.Store(true)
 		s.interrupt()
@@ -248,6 +253,9 @@ const abandonedBodyGrace = time.Second
 // finish ends the body. Nobody reads it afterwards, as net/http demands of a
 // handler that returns.
 func (s *streamedBody) finish(control *http.ResponseController) {
+	s.interrupting.Lock()
+	s.interrupt = nil
+	s.interrupting.Unlock()
 	if !s.whole.Load() {
 		// A read that waits for a silent client holds the body's lock.
 		_ = control.SetReadDeadline(time.Now().Add(abandonedBodyGrace))

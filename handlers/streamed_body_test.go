@@ -3,6 +3,9 @@ package handlers
 import (
 	"errors"
 	"io"
+	"net/http"
+	"net/http/httptest"
+	"sync"
 	"testing"
 )
 
@@ -28,5 +31,28 @@ func TestWhoClosesABodyThatIsStillComingEndsTheReadThatWaits(t *testing.T) {
 	body.Close()
 	if err := <-reading; err == nil || body.failed.Load() != nil {
 		t.Errorf("read ended with %v, failed is %v", err, body.failed.Load())
+	}
+}
+
+// HTTP/2's client closes a body in a goroutine of its own, which may come when the
+// handler has returned. What interrupts reads is not the call's any more then.
+func TestABodyThatIsClosedAfterItsCallInterruptsNothing(t *testing.T) {
+	r, w := io.Pipe()
+	defer w.Close()
+	interrupted := 0
+	body := &streamedBody{body: r, left: -1, dog: &watchdog{}, interrupt: func() { interrupted++ }}
+	go w.Write([]byte("x"))
+	if _, err := body.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	var closing sync.WaitGroup
+	for range 8 {
+		closing.Go(func() { body.Close() })
+	}
+	body.finish(http.NewResponseController(httptest.NewRecorder()))
+	closing.Wait()
+	before := interrupted
+	if body.Close(); interrupted != before {
+		t.Error("it was interrupted")
 	}
 }
