@@ -18,6 +18,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
+	"github.com/caddy-e2b/gateway/integration/loopback"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -62,22 +63,11 @@ func answersAndLeaves(t *testing.T, answer string) *routing.Balancer {
 // roleOf is a role that serves each connection in its own way.
 func roleOf(t *testing.T, serve func(c net.Conn, in *bufio.Reader)) *routing.Balancer {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			t.Cleanup(func() { c.Close() })
-			go serve(c, bufio.NewReader(c))
-		}
-	}()
-	return routing.NewBalancer([]*routing.Endpoint{{Scheme: "http", Address: l.Addr().String()}}, nil)
+	address := loopback.Serve(t, func(c net.Conn) {
+		t.Cleanup(func() { c.Close() })
+		serve(c, bufio.NewReader(c))
+	})
+	return routing.NewBalancer([]*routing.Endpoint{{Scheme: "http", Address: address}}, nil)
 }
 
 // What is left of a body after an early answer is never read as a request.
@@ -363,36 +353,21 @@ func TestAClusterThatIsDownDoesNotAnswerForTheOthers(t *testing.T) {
 // told to, with a reset.
 func raw(t *testing.T, answer string, thenReset bool) *routing.Balancer {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
+	return roleOf(t, func(c net.Conn, in *bufio.Reader) {
+		defer c.Close()
 		for {
-			c, err := l.Accept()
+			r, err := http.ReadRequest(in)
 			if err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				br := bufio.NewReader(c)
-				for {
-					r, err := http.ReadRequest(br)
-					if err != nil {
-						return
-					}
-					io.Copy(io.Discard, r.Body)
-					io.WriteString(c, answer)
-					if thenReset {
-						c.(*net.TCPConn).SetLinger(0)
-						return
-					}
-				}
-			}()
+			io.Copy(io.Discard, r.Body)
+			io.WriteString(c, answer)
+			if thenReset {
+				c.(*net.TCPConn).SetLinger(0)
+				return
+			}
 		}
-	}()
-	return routing.NewBalancer([]*routing.Endpoint{{Scheme: "http", Address: l.Addr().String()}}, nil)
+	})
 }
 
 // What was read in order to be judged, and was cut, can still be told: nothing

@@ -12,38 +12,25 @@ import (
 	"testing"
 
 	"github.com/caddy-e2b/gateway/handlers/upstream/h1"
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 // answering is a server that answers each request, which must come in one piece, with
 // the same bytes, and allocates nothing meanwhile.
 func answering(t testing.TB, answer string) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
+	return loopback.Serve(t, func(c net.Conn) {
+		defer c.Close()
+		b, out := make([]byte, 64<<10), []byte(answer)
 		for {
-			c, err := l.Accept()
-			if err != nil {
+			if _, err := c.Read(b); err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				b, out := make([]byte, 64<<10), []byte(answer)
-				for {
-					if _, err := c.Read(b); err != nil {
-						return
-					}
-					if _, err := c.Write(out); err != nil {
-						return
-					}
-				}
-			}()
+			if _, err := c.Write(out); err != nil {
+				return
+			}
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 const smallAnswer = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nDate: Tue, 01 Dec 2026 00:00:00 GMT\r\nContent-Length: 16\r\n\r\n{\"answer\":\"yes\"}"

@@ -13,6 +13,8 @@ import (
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
+
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 func h2cRequest(t *testing.T, lifecycle, address string, body io.Reader) *http.Request {
@@ -111,44 +113,30 @@ func TestAStreamThatIsRefusedIsNotSentAgain(t *testing.T) {
 // refusing is a server that refuses every request once its body has come.
 func refusing(t *testing.T, seen *atomic.Int32, refuse func(*http2.Framer, uint32)) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
+	return loopback.Serve(t, func(c net.Conn) {
+		defer c.Close()
+		io.ReadFull(c, make([]byte, len(http2.ClientPreface)))
+		f := http2.NewFramer(c, c)
+		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+		f.WriteSettings()
 		for {
-			c, err := l.Accept()
+			frame, err := f.ReadFrame()
 			if err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				io.ReadFull(c, make([]byte, len(http2.ClientPreface)))
-				f := http2.NewFramer(c, c)
-				f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
-				f.WriteSettings()
-				for {
-					frame, err := f.ReadFrame()
-					if err != nil {
-						return
-					}
-					switch frame := frame.(type) {
-					case *http2.MetaHeadersFrame:
-						seen.Add(1)
-						if frame.StreamEnded() {
-							refuse(f, frame.StreamID)
-						}
-					case *http2.DataFrame:
-						if frame.StreamEnded() {
-							refuse(f, frame.StreamID)
-						}
-					}
+			switch frame := frame.(type) {
+			case *http2.MetaHeadersFrame:
+				seen.Add(1)
+				if frame.StreamEnded() {
+					refuse(f, frame.StreamID)
 				}
-			}()
+			case *http2.DataFrame:
+				if frame.StreamEnded() {
+					refuse(f, frame.StreamID)
+				}
+			}
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 func TestADialForHTTP2ThatFailsSaysSo(t *testing.T) {

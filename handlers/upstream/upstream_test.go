@@ -13,6 +13,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 func request(t *testing.T, method, lifecycle, address string, body io.Reader) *http.Request {
@@ -99,35 +101,21 @@ func TestConnectionsAreReusedWithinOneLifeAndNeverAcrossLives(t *testing.T) {
 // without answering it.
 func breaksAfterOne(t *testing.T, seen *atomic.Int32) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
+	return loopback.Serve(t, func(c net.Conn) {
+		defer c.Close()
+		br := bufio.NewReader(c)
+		for i := range 2 {
+			r, err := http.ReadRequest(br)
 			if err != nil {
 				return
 			}
-			go func() {
-				defer c.Close()
-				br := bufio.NewReader(c)
-				for i := range 2 {
-					r, err := http.ReadRequest(br)
-					if err != nil {
-						return
-					}
-					io.Copy(io.Discard, r.Body)
-					seen.Add(1)
-					if i == 0 {
-						io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
-					}
-				}
-			}()
+			io.Copy(io.Discard, r.Body)
+			seen.Add(1)
+			if i == 0 {
+				io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+			}
 		}
-	}()
-	return l.Addr().String()
+	})
 }
 
 // Contract checklist 60: nothing is replayed once a byte was written, not even

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 // newLiar is a Redis that refuses every command and quotes it, as old servers
@@ -15,21 +17,7 @@ import (
 // comes back as part of the error.
 func newLiar(t *testing.T) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go quoteCommands(c)
-		}
-	}()
-	return l.Addr().String()
+	return loopback.Serve(t, quoteCommands)
 }
 
 func quoteCommands(c net.Conn) {

@@ -2,16 +2,8 @@ package cost
 
 import (
 	"encoding/json"
-	"fmt"
 	"net/http"
-	"os"
-	"path/filepath"
-	"slices"
-	"strconv"
-	"strings"
-	"sync"
 	"testing"
-	"time"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
@@ -79,59 +71,4 @@ func (p *process) redisCalls() int {
 		n += p.redis.Calls(command)
 	}
 	return n
-}
-
-// spent is the time that the process has spent on processors.
-func (p *process) spent(t testing.TB) (all time.Duration) {
-	t.Helper()
-	threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/schedstat", p.PID()))
-	if err != nil || len(threads) == 0 {
-		t.Fatal("no threads", err)
-	}
-	for _, name := range threads {
-		b, err := os.ReadFile(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		ns, err := strconv.ParseInt(strings.Fields(string(b))[0], 10, 64)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all += time.Duration(ns)
-	}
-	return all
-}
-
-// BenchmarkProcessor compares the processor time of a call through the gateway with
-// that of the floor: of the real binary alone, under 16 connections, in pairs that follow one another.
-func BenchmarkProcessor(b *testing.B) {
-	p := startProcess(b, "")
-	const connections, each = 16, 100
-	crowd := func(url string) (all []*client) {
-		for range connections {
-			all = append(all, dial(b, url))
-		}
-		return all
-	}
-	cost := func(of []*client) float64 {
-		before := p.spent(b)
-		var all sync.WaitGroup
-		for _, c := range of {
-			all.Go(func() { c.do(b, p.request, each) })
-		}
-		all.Wait()
-		return float64(p.spent(b)-before) / (connections * each) / 1e3
-	}
-	floor, gateway := crowd(p.URLOf(":81")), crowd(p.URL)
-	var floors, gateways []float64
-	for b.Loop() {
-		f, g := cost(floor), cost(gateway)
-		floors, gateways = append(floors, f), append(gateways, g)
-	}
-	// What else the machine does makes everything dearer, and never cheaper.
-	low := func(of []float64) float64 { slices.Sort(of); return of[len(of)/10] }
-	b.ReportMetric(0, "ns/op")
-	b.ReportMetric(low(floors), "floor-µs")
-	b.ReportMetric(low(gateways), "gateway-µs")
-	b.ReportMetric(low(gateways)/low(floors), "ratio")
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"net"
 	"testing"
+
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 const (
@@ -17,21 +19,7 @@ const (
 // nothing for it. A request's head and body must come in at most 4 KiB.
 func serveRaw(t testing.TB) (address string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			go answerRaw(c)
-		}
-	}()
-	return l.Addr().String()
+	return loopback.Serve(t, answerRaw)
 }
 
 func answerRaw(c net.Conn) {
