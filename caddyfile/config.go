@@ -139,8 +139,9 @@ type Config struct {
 	UpstreamIdle caddy.Duration `json:"upstream_idle,omitempty"`
 
 	// ClientStall is how long a client may take nothing of an answer before it
-	// is dropped. One that reads slowly is held back and never dropped; it must
-	// take 32 KiB in this time. It is also how long a client may take to send a
+	// is dropped, or twice that in the middle of a long write. One that reads
+	// slowly is held back and never dropped; it must take 32 KiB in this time.
+	// It is also how long a client may take to send a
 	// request body of at most BufferBody, and how long a sandbox may be silent
 	// on a WebSocket whose client has ended its direction. A negative value
 	// means for ever. Default: 5m.
