@@ -36,6 +36,7 @@ type conn struct {
 	n          int                          // of into, that was read
 	readErr    error                        // of the system call; it stays
 	unacked    userTimeout
+	counted    *Connections // where, nil for nowhere
 }
 
 // Read implements net.Conn. It is called by one goroutine at a time.
