@@ -60,7 +60,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.held = true
-	return nil
+	return ctx.GetMetricsRegistry().Register(&collector{a.shared})
 }
 
 // loadRegistries loads the registry module of every cluster. The app's own is

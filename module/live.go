@@ -18,6 +18,7 @@ type live struct {
 	access  *handlers.Access   // nil: everybody gets in
 	members []*routing.Cluster // in the order of the config
 	routes  *routes
+	counts  map[string]*counted // by cluster, and of none
 	parts   leases
 	stay    func() // takes the gateway out of the exit
 }
@@ -52,6 +53,10 @@ func build(a *App) (_ *live, err error) {
 	if err != nil {
 		return nil, err
 	}
+	l.members = clusters
+	if err := l.leaseCounts(); err != nil {
+		return nil, err
+	}
 	if l.routes, err = l.leaseRoutes(a, client, clientIDs, clusters, adminIDs); err != nil {
 		return nil, err
 	}
@@ -66,7 +71,6 @@ func build(a *App) (_ *live, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.members = clusters
 	l.gateway = handlers.New(handlers.Options{
 		Clusters:        clusters,
 		Routes:          l.routes.cache,
@@ -90,6 +94,7 @@ func build(a *App) (_ *live, err error) {
 		ClientStall:     time.Duration(a.ClientStall),
 		Silence:         silence{},
 		Deaths:          deaths,
+		Counts:          l.callCounts(),
 	})
 	l.stay = departure.attend(l.gateway)
 	return l, nil
@@ -241,7 +246,11 @@ func makeRegistries(a *App, uses *leases) (members []routing.Member, err error) 
 		if err != nil {
 			return members, fmt.Errorf("cluster %q: %s: %w", c.Name, module.CaddyModule().ID, err)
 		}
-		members = append(members, routing.Member{Cluster: c.Name, Registry: registry})
+		counts, err := leaseCounts(uses, c.Name)
+		if err != nil {
+			return members, err
+		}
+		members = append(members, routing.Member{Cluster: c.Name, Registry: registry, Counts: counts.registry})
 	}
 	return members, nil
 }

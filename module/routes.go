@@ -14,6 +14,8 @@ import (
 type routes struct {
 	cache      *routing.Cache
 	registries []routing.Registry
+	union      *routing.Union
+	leave      func() // the ledger
 	uses       leases
 
 	ctx     context.Context // ends with Destruct
@@ -27,7 +29,9 @@ func newRoutes(members []routing.Member, options routing.CacheOptions, uses leas
 	for _, m := range members {
 		r.registries = append(r.registries, m.Registry)
 	}
-	r.cache = routing.NewCache(routing.NewUnion(members), options)
+	r.union = routing.NewUnion(members)
+	r.cache = routing.NewCache(r.union, options)
+	r.leave = lookups.enter(r.cache)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -44,6 +48,7 @@ func (r *routes) Destruct() error {
 	r.cache.Close()
 	r.once.Do(func() {}) // too late to start
 	r.watcher.Wait()
+	r.leave()
 	closeAll(r.registries)
 	r.uses.release()
 	return nil
