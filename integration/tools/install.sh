@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Brings everything the tests need beyond Go to this checkout: from Debian redis-server, a headless Chromium and
-# libnss-myhostname, then the pinned Python virtual environments and the pinned npm projects. What is not from Debian
+# Brings everything the tests need beyond Go to this checkout: from Debian redis-server, a headless Chromium, Prometheus
+# with promtool and libnss-myhostname, then the pinned Python virtual environments and the pinned npm projects. What is not from Debian
 # lives under .cache/ of the checkout. Running it again costs a few milliseconds: each part carries a stamp with the
 # digest of its lock.
 #
@@ -32,6 +32,7 @@ test_packages() {
 	command -v redis-server >/dev/null || echo redis-server
 	"$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
 	command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || echo chromium-headless-shell
+	command -v promtool >/dev/null || echo prometheus
 	resolves_localhost || echo libnss-myhostname
 }
 
