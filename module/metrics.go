@@ -79,7 +79,7 @@ func (s scrape) send(m *metric, out prometheus.Metric, err error) {
 // process is what belongs to no config.
 func (s scrape) process() {
 	s.value(metricBuild, 1, version(), runtime.Version())
-	s.value(metricDraining, bit(caddy.Exiting() || departure.begun()))
+	s.value(metricDraining, bit(caddy.Exiting() || departure.draining()))
 	s.value(metricInFlight, float64(departure.inFlight()))
 	idle := 0
 	transports.Range(func(_, t any) bool {
@@ -178,13 +178,9 @@ func (s scrape) registry(cluster string, r routing.RegistryStats) {
 // failing is which registries answer nobody. With one cluster the cache knows, with
 // several the union of their registries.
 func (s scrape) failing(l *live) {
-	failing := map[string]bool{}
-	if clusters := l.clusterNames(); len(clusters) == 1 {
-		failing[clusters[0]] = l.routes.cache.Stats().Failing
-	} else {
-		for _, cluster := range l.routes.union.Failing() {
-			failing[cluster] = true
-		}
+	failing := l.routes.union.Failing()
+	if len(l.members) == 1 {
+		failing[l.members[0].Name] = l.routes.cache.Stats().Failing
 	}
 	for _, cluster := range l.clusterNames() {
 		s.value(metricFailing, bit(failing[cluster]), cluster)
@@ -216,13 +212,6 @@ func (s scrape) addresses(members []*routing.Cluster) {
 			s.number(metricDial, n, address, upstream.DialFailure(why).String())
 		}
 	}
-}
-
-// begun reports that the process is going away.
-func (e *exit) begun() bool {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	return !e.deadline.IsZero()
 }
 
 // inFlight is how many calls all gateways of the process serve.

@@ -13,8 +13,8 @@ import (
 // that it can outlive the config that made it.
 type routes struct {
 	cache      *routing.Cache
-	registries []routing.Registry
 	union      *routing.Union
+	registries []routing.Registry
 	leave      func() // the ledger
 	uses       leases
 

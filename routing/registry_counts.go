@@ -68,15 +68,3 @@ func (c *RegistryCounts) notAsked() {
 		c.refused.Add(1)
 	}
 }
-
-// Failing returns the clusters whose registries answer nobody at present, for a union of
-// several. Of one alone the [Cache] takes care.
-func (u *Union) Failing() []string {
-	var failing []string
-	for _, m := range u.members {
-		if m.health.failing(int64(time.Since(u.birth))) {
-			failing = append(failing, m.Cluster)
-		}
-	}
-	return failing
-}
