@@ -47,6 +47,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // panic(http.ErrAbortHandler), after it has logged what it wants to log: the
 // answer was cut and only a broken transport can tell the client.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer) Outcome {
+	out := g.serve(w, r, planes, peer)
+	g.count(&out)
+	return out
+}
+
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer) Outcome {
 	peer.meet(r)
 	host, badHost := g.hosts.Read(r.Host)
 	out := Outcome{Operation: operationOf(r, host, planes), Err: badHost}

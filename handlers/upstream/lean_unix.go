@@ -41,6 +41,7 @@ func (t *Transport) dialLean(ctx context.Context, key string) (h1.Conn, error) {
 		raw.Close()
 		return nil, &DialError{err}
 	}
+	t.meter.of(to.address).opened(c.conn)
 	return c, nil
 }
 

@@ -74,6 +74,9 @@ func New(c Config) *Client {
 // use until the next request.
 func (c *Client) CloseIdle() { c.pool.closeIdle() }
 
+// Idle is how many connections there are that are not in use.
+func (c *Client) Idle() int { return int(c.pool.idle.Load()) }
+
 // RoundTrip sends a request on a connection for r.URL.Host, once: only one of which
 // not a byte was written is sent on another connection. It never asks for what the
 // caller has not asked for: what goes over the wire is r's method, target, Host,
