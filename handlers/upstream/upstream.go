@@ -200,6 +200,7 @@ func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (emptyBody) Close() error             { return nil }
 
 func (t *Transport) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	defer timeDial(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, t.dialTimeout)
 	defer cancel()
 	conn, to, err := t.connect(ctx, network, addr)
@@ -235,6 +236,7 @@ func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
+	defer timeDial(ctx)() // the handshake
 	cfg := &tls.Config{}
 	if t.tls != nil {
 		cfg = t.tls.Clone()
