@@ -26,6 +26,7 @@ func newLean(c Config, t *Transport) *h1.Client {
 }
 
 func (t *Transport) dialLean(ctx context.Context, key string) (h1.Conn, error) {
+	defer timeDial(ctx)()
 	ctx, cancel := h1.WithTimeout(ctx, t.dialTimeout)
 	defer cancel()
 	raw, to, err := t.connect(ctx, "tcp", key)
