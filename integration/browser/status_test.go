@@ -24,20 +24,21 @@ import (
 
 var update = flag.Bool("update", false, "write the screenshots in docs/screenshots")
 
-// behind is what operators are told to write (docs/admin.md): a site of their own
-// before the status page, because Caddy's admin endpoint refuses to be opened in a browser.
-const behind = `
-http://127.0.0.1:8090 {
-	bind 127.0.0.1
-	@read expression ` + "`" + `method('GET') && path('/e2b/*') || method('POST') && path('/e2b/explain')` + "`" + `
-	reverse_proxy @read ` + harness.Admin + ` {
-		header_up Host ` + harness.Admin + `
-		header_up -Origin
-		header_up -Referer
-		header_up -Sec-Fetch-*
+// siteOf is the site that docs/admin.md tells operators to put before the status page,
+// because Caddy's admin endpoint refuses to be opened in a browser.
+func siteOf(t *testing.T) string {
+	t.Helper()
+	document, err := os.ReadFile(filepath.Join("..", "..", "docs", "admin.md"))
+	if err != nil {
+		t.Fatal(err)
 	}
+	_, rest, ok := strings.Cut(string(document), "<!-- site -->\n```caddyfile\n")
+	site, _, closed := strings.Cut(rest, "```\n<!-- /site -->")
+	if !ok || !closed {
+		t.Fatal("docs/admin.md has no site for the status page")
+	}
+	return strings.ReplaceAll(site, "localhost:2019", harness.Admin)
 }
-`
 
 // statusGateway is a gateway with a site for its status page.
 func statusGateway(t *testing.T, registry string) (g *harness.Process, page string) {
@@ -55,7 +56,7 @@ func statusGateway(t *testing.T, registry string) (g *harness.Process, page stri
 :8080 {
 	e2b
 }
-`+behind)
+`+siteOf(t))
 	return g, g.URLOf("127.0.0.1:8090")
 }
 
