@@ -6,6 +6,7 @@
 #   make bench       the gateway against Caddy, Go, nginx and HAProxy; writes docs/benchmarks.md (10 minutes)
 #   make scale       16 gateways on one Redis: commands, bytes and processor time (1 minute)
 #   make headline    53,000 commands from the real SDKs, 10,000 of them killed (7 to 10 minutes)
+#   make rolling     gateways replaced behind HAProxy under 200 streams and 500 calls a second (3 minutes)
 #   make lint        gofmt, go vet, staticcheck
 #   make fmt         rewrite to gofmt's taste
 #
@@ -23,7 +24,7 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test bench bench-deps scale headline deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test bench bench-deps scale headline rolling deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -58,6 +59,10 @@ scale: deps
 # The short form of it is part of `make test`. Prints the README's table and leaves it in docs/headline.md.
 headline: deps
 	go test -count=1 -timeout 2h -v ./integration/headline -commands 53000 -table $(CURDIR)/docs/headline.md $(ARGS)
+
+# The short form of it is part of `make test`.
+rolling: deps
+	go test -count=1 -timeout 20m -v ./integration/rolling -streams 200 -rate 500 -rounds 3 $(ARGS)
 
 deps:
 	@integration/tools/install.sh

@@ -94,6 +94,14 @@ func block(kind string, der []byte) string {
 // by it, for loopback, and the key to that: two PEM files.
 func Certificate(t testing.TB) (certFile, keyFile string) {
 	t.Helper()
+	_, certFile, keyFile = CertificateByAuthority(t)
+	return certFile, keyFile
+}
+
+// CertificateByAuthority is [Certificate] with the PEM file of the authority,
+// for clients that check whom they talk to.
+func CertificateByAuthority(t testing.TB) (caFile, certFile, keyFile string) {
+	t.Helper()
 	a, dir := newAuthority(t), t.TempDir()
 	certFile, keyFile = filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
 	for file, text := range map[string]string{certFile: a.cert, keyFile: a.key} {
@@ -101,5 +109,5 @@ func Certificate(t testing.TB) (certFile, keyFile string) {
 			t.Fatal(err)
 		}
 	}
-	return certFile, keyFile
+	return a.file, certFile, keyFile
 }

@@ -41,28 +41,46 @@ func Binary(t testing.TB, caddyfile string, transport ...Transport) *Process {
 // module: program is its path.
 func Run(t testing.TB, program, caddyfile string, transport ...Transport) *Process {
 	t.Helper()
-	p := &Process{setting: newSetting(t, transport), program: program, exited: make(chan struct{})}
+	p := &Process{setting: newSetting(t, transport), program: program}
 	p.setting.admin = freeAddress(t)
 	p.t = t
-	config := p.write(caddyfile)
-
 	var err error
 	if p.stderr, err = os.Create(filepath.Join(p.setting.dir, "stderr")); err != nil {
 		t.Fatal(err)
 	}
-	p.cmd = exec.Command(p.program, "run", "--config", config)
-	p.cmd.Stdout, p.cmd.Stderr = p.stderr, p.stderr
-	p.cmd.Dir = p.setting.dir
-	if err := p.cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	go func() {
-		p.err = p.cmd.Wait()
-		close(p.exited)
-	}()
+	p.start(caddyfile)
 	t.Cleanup(p.end)
-	p.waitReady()
 	return p
+}
+
+// Replace runs another process, with the same addresses and maybe another
+// Caddyfile, once the one before has ended. It returns when that listens.
+func (p *Process) Replace(caddyfile string) {
+	p.t.Helper()
+	select {
+	case <-p.exited:
+	default:
+		p.t.Fatal("the gateway has not ended, and two would share its addresses")
+	}
+	p.start(caddyfile)
+}
+
+// start runs the binary until it ends, and returns when it listens.
+func (p *Process) start(caddyfile string) {
+	p.t.Helper()
+	config, exited := p.write(caddyfile), make(chan struct{})
+	cmd := exec.Command(p.program, "run", "--config", config)
+	cmd.Stdout, cmd.Stderr = p.stderr, p.stderr
+	cmd.Dir = p.setting.dir
+	if err := cmd.Start(); err != nil {
+		p.t.Fatal(err)
+	}
+	p.cmd, p.exited = cmd, exited
+	go func() {
+		p.err = cmd.Wait()
+		close(exited)
+	}()
+	p.waitReady()
 }
 
 // write adapts the Caddyfile with the binary and writes the config it runs.
