@@ -1,11 +1,14 @@
 package module
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"text/tabwriter"
 	"unicode"
 
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
@@ -18,6 +21,10 @@ func Commands() []caddycmd.Command { return slices.Clone(commands) }
 
 var commands = []caddycmd.Command{
 	doctorCommand,
+	explainCommand,
+	routesCommand,
+	streamsCommand,
+	drainCommand,
 	keysCommand,
 	tokensCommand,
 }
@@ -43,6 +50,20 @@ func configFlags(cmd *cobra.Command) {
 
 func jsonFlag(cmd *cobra.Command) { cmd.Flags().Bool("json", false, "write JSON") }
 
+// table writes rows in columns, the first of them being the headings.
+func table(to io.Writer, rows ...[]string) error {
+	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
+	for _, row := range rows {
+		for i, cell := range row {
+			row[i] = shown(cell)
+		}
+		if _, err := fmt.Fprintln(w, strings.Join(row, "\t")); err != nil {
+			return err
+		}
+	}
+	return w.Flush()
+}
+
 // shown is text for a terminal. What others have written may hold what a terminal
 // would obey.
 func shown(s string) string {
@@ -55,10 +76,30 @@ func shown(s string) string {
 	return s
 }
 
+func seconds(s float64) string { return strconv.FormatFloat(s, 'f', 1, 64) + "s" }
+
 // write writes a value as JSON, or as print does.
 func write(flags caddycmd.Flags, value any, print func(io.Writer) error) error {
 	if flags.Bool("json") {
 		return writeJSON(os.Stdout, value)
 	}
 	return print(os.Stdout)
+}
+
+// argument is the one argument of a command, which says what it is when it is
+// missing.
+func argument(what string) cobra.PositionalArgs {
+	return func(_ *cobra.Command, args []string) error {
+		if len(args) != 1 || args[0] == "" {
+			return errors.New("it takes one argument: " + what)
+		}
+		return nil
+	}
+}
+
+// withArguments runs a command of Caddy's that is given its arguments.
+func withArguments(run func(caddycmd.Flags, []string) (int, error)) func(*cobra.Command, []string) error {
+	return func(cmd *cobra.Command, args []string) error {
+		return caddycmd.WrapCommandFuncForCobra(func(flags caddycmd.Flags) (int, error) { return run(flags, args) })(cmd, args)
+	}
 }
