@@ -70,10 +70,15 @@ func (s Scopes) Has(want Scopes) bool { return s&ScopeAdmin != 0 || s&want == wa
 // Tenant is how ROCK is told for whom it works: the value of one header each.
 // An empty one is not sent.
 type Tenant struct {
-	UserID       string `json:"user_id,omitempty"`       // X-User-Id
-	Namespace    string `json:"namespace,omitempty"`     // X-Namespace
-	ExperimentID string `json:"experiment_id,omitempty"` // X-Experiment-Id
-	Cluster      string `json:"cluster,omitempty"`       // X-Cluster. The name of a cluster here pins the key's new sandboxes to it.
+	// UserID is sent as X-User-Id. Default: none.
+	UserID string `json:"user_id,omitempty"`
+	// Namespace is sent as X-Namespace. Default: none.
+	Namespace string `json:"namespace,omitempty"`
+	// ExperimentID is sent as X-Experiment-Id. Default: none.
+	ExperimentID string `json:"experiment_id,omitempty"`
+	// Cluster is sent as X-Cluster. The name of a cluster here pins the key's
+	// new sandboxes to it. Default: none.
+	Cluster string `json:"cluster,omitempty"`
 }
 
 // Key is what a store knows of an API key. It is shared and must not be changed.
@@ -95,10 +100,18 @@ type Key struct {
 // Limits bound what one key, or one sandbox, may do. Zero means the gateway's
 // default, a negative number no limit.
 type Limits struct {
-	Streams  int     `json:"streams,omitempty"`  // at a time
-	Requests float64 `json:"requests,omitempty"` // a second
-	Creates  float64 `json:"creates,omitempty"`  // a minute
-	Body     int64   `json:"body,omitempty"`     // bytes of one request body
+	// Streams is how many streams and WebSockets may be open at a time.
+	// Default: none in the gateway's limits, the gateway's in a record.
+	Streams int `json:"streams,omitempty"`
+	// Requests is how many calls there may be a second; from 0.001.
+	// Default: none in the gateway's limits, the gateway's in a record.
+	Requests float64 `json:"requests,omitempty"`
+	// Creates is how many sandboxes may be made a minute; from 0.001.
+	// Default: none in the gateway's limits, the gateway's in a record.
+	Creates float64 `json:"creates,omitempty"`
+	// Body is the longest that one request body may be, in bytes.
+	// Default: none in the gateway's limits, the gateway's in a record.
+	Body int64 `json:"body,omitempty"`
 }
 
 // LowestRate and HighestRate bound Limits.Requests and Limits.Creates, where they

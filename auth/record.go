@@ -16,12 +16,13 @@ type Record struct {
 	// Digest is the SHA-256 of the key, 64 hexadecimal digits. Required, but
 	// for stores that are asked for one digest and answer with its record.
 	Digest string `json:"digest,omitempty"`
-	// Subject is [Key].Subject. Required.
+	// Subject is whose key it is: 1 to 128 of A-Z a-z 0-9 . _ @ + -. Keys of
+	// one subject see the same sandboxes. Required.
 	Subject string `json:"subject"`
 	// Scopes are some of "control", "data" and "admin". Default: "control" and
 	// "data".
 	Scopes []string `json:"scopes,omitempty"`
-	// Tenant is sent to ROCK. Default: none.
+	// Tenant is what ROCK is told in headers. Default: none.
 	Tenant Tenant `json:"tenant,omitzero"`
 	// Expires is the moment from which the key is void, in RFC 3339.
 	// Default: never.
@@ -30,7 +31,7 @@ type Record struct {
 	Disabled bool `json:"disabled,omitempty"`
 	// Limits replace the gateway's. Default: the gateway's.
 	Limits Limits `json:"limits,omitzero"`
-	// Note is for people. It is not read.
+	// Note is for people. It is not read. Default: none.
 	Note string `json:"note,omitempty"`
 }
 

@@ -19,12 +19,12 @@ import (
 // {file./path}); they are expanded when the config is loaded, so that neither
 // the file nor the output of "adapt" holds the secret.
 type Config struct {
-	// Clusters are the ROCK deployments behind the gateway, at least one. New
-	// sandboxes are created in the first.
+	// Clusters are the ROCK deployments behind the gateway. New sandboxes are
+	// created in the first. Required: at least one.
 	Clusters []*ClusterConfig `json:"clusters,omitempty"`
 
 	// RegistryRaw is the registry of a cluster that names none itself.
-	// Default: {"backend": "control"}, which asks the cluster's admin role
+	// Default: "control", {"backend": "control"}, which asks the admin role
 	// about each sandbox. Records of the other registries do not say which
 	// cluster they belong to, so with several clusters each must name its own.
 	RegistryRaw json.RawMessage `json:"registry,omitempty" caddy:"namespace=e2b.registries inline_key=backend"`
@@ -80,9 +80,11 @@ type Config struct {
 	Activity caddy.Duration `json:"activity,omitempty"`
 
 	// Limits is how much one key, and what is done with one sandbox, may take.
+	// Default: none, but for the headers of a request.
 	Limits *LimitsConfig `json:"limits,omitempty"`
 
-	// Cache tunes the memory of routes in front of the registries.
+	// Cache tunes the memory of routes in front of the registries. Default: those
+	// of its fields.
 	Cache *CacheConfig `json:"cache,omitempty"`
 
 	// RockAPI is who may use ROCK's own API, under /apis/envs/sandbox/v1/, through
@@ -137,8 +139,9 @@ type Config struct {
 	UpstreamIdle caddy.Duration `json:"upstream_idle,omitempty"`
 
 	// ClientStall is how long a client may take nothing of an answer before it
-	// is dropped. One that reads slowly is held back and never dropped; it must
-	// take 32 KiB in this time. It is also how long a client may take to send a
+	// is dropped, or twice that in the middle of a long write. One that reads
+	// slowly is held back and never dropped; it must take 32 KiB in this time.
+	// It is also how long a client may take to send a
 	// request body of at most BufferBody, and how long a sandbox may be silent
 	// on a WebSocket whose client has ended its direction. A negative value
 	// means for ever. Default: 5m.
@@ -167,12 +170,12 @@ type ClusterConfig struct {
 
 	// Admin are the addresses of the admin role, which serves the control
 	// plane: URLs of scheme, host and port only. Calls go round over those
-	// that accept connections. At least one.
+	// that accept connections. Required: at least one.
 	Admin []string `json:"admin"`
 
 	// Proxy are the addresses of the proxy role, which serves the data plane
 	// and the list of sandboxes: URLs as in Admin. A sandbox keeps to one
-	// address for as long as it accepts connections. At least one.
+	// address for as long as it accepts connections. Required: at least one.
 	Proxy []string `json:"proxy"`
 
 	// Mode is how the data plane is reached: "rock" through the proxy role,
@@ -185,7 +188,7 @@ type ClusterConfig struct {
 	// reached. A wide network does not open what no sandbox should
 	// have: loopback, link-local, metadata and multicast addresses need an
 	// entry inside their own network (127.0.0.0/8), addresses of the gateway's
-	// own machine one each (/32 or /128).
+	// own machine one each (/32 or /128). Default: none, required in mode "direct".
 	Allow []string `json:"allow,omitempty"`
 
 	// UnmappedPorts is what becomes of a port that the sandbox's record does
@@ -197,7 +200,7 @@ type ClusterConfig struct {
 
 	// Ports are the ports of sandboxes that may be reached:
 	// numbers and ranges such as "8080" and "8000-8999". Envd's, 49983, always
-	// may, 22 and 22555 never. Needs Allow. Default: all but those two.
+	// may, 22 and 22555 never. Needs Allow. Default: all but 22 and 22555.
 	Ports []string `json:"ports,omitempty"`
 
 	// Resume is what becomes of a connect or resume of a sandbox that is paused,
@@ -239,7 +242,8 @@ type TokensConfig struct {
 	// Keys are the secrets that tokens are made with. The first makes them, all
 	// of them are accepted. To change keys without downtime, add the new one
 	// behind the old on every gateway, then put it first, and take the old one
-	// away when its tokens are not needed any more.
+	// away when its tokens are not needed any more. Required without
+	// Passthrough: at least one.
 	Keys []*TokenKeyConfig `json:"keys,omitempty"`
 
 	// Passthrough makes no tokens: a sandbox's access token is an API key of
@@ -262,11 +266,13 @@ type TokenKeyConfig struct {
 // skip verification.
 type TLSConfig struct {
 	// CA is a file of PEM certificates to trust instead of the system's.
+	// Default: the system's.
 	CA string `json:"ca,omitempty"`
-	// Cert and Key are files of the PEM certificate and key to present.
-	// Both or neither.
+	// Cert is a file of the PEM certificate to present. It needs Key.
+	// Default: none.
 	Cert string `json:"cert,omitempty"`
-	Key  string `json:"key,omitempty"`
+	// Key is a file of the PEM key of Cert. Default: none.
+	Key string `json:"key,omitempty"`
 	// ServerName is the name to verify and to ask for. Default: the host of
 	// the address.
 	ServerName string `json:"server_name,omitempty"`
@@ -299,8 +305,8 @@ type CacheConfig struct {
 
 // HandlerConfig is the configuration of the handler "http.handlers.e2b".
 type HandlerConfig struct {
-	// Plane is what the handler serves: "control", "data", or both when it is
-	// missing. A request of the other plane is answered with 404; no request
-	// is ever passed on to the next handler.
+	// Plane is what the handler serves: "control" or "data". A request of the
+	// other plane is answered with 404; no request is ever passed on to the next
+	// handler. Default: both.
 	Plane string `json:"plane,omitempty"`
 }

@@ -23,7 +23,7 @@ func (*KeysOffConfig) UnmarshalCaddyfile(d *caddyfile.Dispenser) error {
 // StaticKeysConfig is the store "static": a table in the config. It holds the
 // digests of keys and never keys.
 type StaticKeysConfig struct {
-	// Keys are the records. With none nobody gets in.
+	// Keys are the records. With none nobody gets in. Default: none.
 	Keys []auth.Record `json:"keys,omitempty"`
 }
 

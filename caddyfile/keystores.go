@@ -96,7 +96,7 @@ type HTTPKeysConfig struct {
 	// Bearer is sent as Authorization: Bearer. It must be a placeholder:
 	// {env.NAME} or {file./path}. Default: none.
 	Bearer string `json:"bearer,omitempty"`
-	// Timeout bounds one question. Default, and at most: 900ms.
+	// Timeout bounds one question; at most 900ms. Default: 900ms.
 	Timeout caddy.Duration `json:"timeout,omitempty"`
 	// TLS is how an https server is verified. Default: by the system's
 	// authorities, at least TLS 1.2.

@@ -20,11 +20,11 @@ import (
 // each counts for itself.
 type LimitsConfig struct {
 	// Key bounds what is done with all keys of one subject. A key may have
-	// limits of its own, which replace these.
+	// limits of its own, which replace these. Default: none.
 	Key *auth.Limits `json:"key,omitempty"`
 
 	// Sandbox bounds what is done with one sandbox, by whomever. It has no
-	// creates.
+	// creates. Default: none.
 	Sandbox *auth.Limits `json:"sandbox,omitempty"`
 
 	// Headers is the longest that the request line and the headers of a request

@@ -16,6 +16,7 @@ type RedisConfig struct {
 	// Fields are the names of what is read in a record, where they differ from
 	// ROCK's own, by ROCK's own: state, host_ip, port_mapping, sandbox_id,
 	// create_time, start_time, and auto_clear_time and expire_time beside it.
+	// Default: ROCK's own.
 	Fields map[string]string `json:"fields,omitempty"`
 	// Watch is how changes are heard of at once: "tracking" (client tracking
 	// in broadcast mode: Redis 6 or later, nothing to configure there),
@@ -28,20 +29,21 @@ type RedisConfig struct {
 // RedisConnection is how a Redis is reached. Strings may hold placeholders.
 type RedisConnection struct {
 	// Addresses are "host:port" of the server; of some nodes in cluster mode;
-	// of the sentinels with Sentinel. At least one, exactly one unless Cluster
-	// or Sentinel is set.
+	// of the sentinels with Sentinel. Required: at least one, and exactly one
+	// unless Cluster or Sentinel is set.
 	Addresses []string `json:"addresses"`
 	// Username is the ACL user. Default: Redis's "default" user.
 	Username string `json:"username,omitempty"`
 	// Password is the password of the user, as a placeholder: {env.NAME} or
-	// {file./path}.
+	// {file./path}. Default: none.
 	Password string `json:"password,omitempty"`
 	// DB is the number of the database. Default: 0, the only one ROCK uses.
 	// Not in cluster mode.
 	DB int `json:"db,omitempty"`
-	// Sentinel finds the master through Redis Sentinel.
+	// Sentinel finds the master through Redis Sentinel. Default: none.
 	Sentinel *SentinelConfig `json:"sentinel,omitempty"`
 	// Cluster says that the addresses are nodes of a Redis Cluster.
+	// Default: false.
 	Cluster bool `json:"cluster,omitempty"`
 	// TLS connects by TLS, to the sentinels too. Default: cleartext.
 	TLS *TLSConfig `json:"tls,omitempty"`
@@ -63,9 +65,10 @@ type SentinelConfig struct {
 	// Master is the name of the master in the sentinels' configuration.
 	// Required.
 	Master string `json:"master"`
-	// Username and Password log in to the sentinels themselves, the password as
-	// a placeholder. Default: none.
+	// Username is the ACL user at the sentinels themselves. Default: none.
 	Username string `json:"username,omitempty"`
+	// Password is that user's password, as a placeholder: {env.NAME} or
+	// {file./path}. Default: none.
 	Password string `json:"password,omitempty"`
 }
 
@@ -76,7 +79,7 @@ type ControlConfig struct{}
 // StaticConfig is the registry "static": a table of sandboxes in the config.
 // What is not in it is gone.
 type StaticConfig struct {
-	// Sandboxes are the records by sandbox id.
+	// Sandboxes are the records by sandbox id. Default: none.
 	Sandboxes map[string]*StaticSandbox `json:"sandboxes,omitempty"`
 }
 
@@ -85,9 +88,11 @@ type StaticSandbox struct {
 	// State is "starting", "running", "paused" or "deleted".
 	// Default: "running".
 	State string `json:"state,omitempty"`
-	// Host is the IP address of the sandbox. Needed in mode "direct" only.
+	// Host is the IP address of the sandbox. Default: none, which is enough
+	// where sandboxes are reached through the proxy role only.
 	Host string `json:"host,omitempty"`
 	// Ports maps a port inside the sandbox to the port to dial on Host.
+	// Default: none.
 	Ports map[uint16]uint16 `json:"ports,omitempty"`
 	// Lifecycle names this life of the sandbox: connections are never shared
 	// between two of them. Default: made from Host and Ports.
@@ -95,7 +100,8 @@ type StaticSandbox struct {
 	// Owner is the subject of the API keys whose sandbox it is. Default:
 	// nobody's known.
 	Owner string `json:"owner,omitempty"`
-	// Private wants a token asked for on every port, also with Traffic "public".
+	// Private wants a token asked for on every port, also where those of others
+	// are public.
 	// Default: false.
 	Private bool `json:"private,omitempty"`
 }

@@ -21,6 +21,9 @@ type running struct {
 	lasts interface{ last() }
 	// stream: it is ended with its sandbox, and not given up before.
 	stream bool
+	// seen is what operators see of a stream.
+	seen sight
+	id   uint64 // of a stream, see [streams.add]
 
 	// The rest is under the shard's mu.
 	of         *shard
@@ -153,15 +156,16 @@ func (c *calls) add(r *running) {
 	}
 }
 
-// remove takes a call out.
-func (c *calls) remove(r *running) {
+// remove takes a call out. It reports one that took longer than most.
+func (c *calls) remove(r *running) (lasted bool) {
 	r.of.mu.Lock()
 	defer r.of.mu.Unlock()
 	if r.age == old {
 		r.of.old.remove(r)
-	} else {
-		r.of.young.remove(r)
+		return true
 	}
+	r.of.young.remove(r)
+	return false
 }
 
 // each does something with every call, in no order.

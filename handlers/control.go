@@ -214,7 +214,7 @@ func (g *Gateway) answerControl(ctx context.Context, w http.ResponseWriter, r *h
 	}
 	if converted {
 		if out.Operation.ChangesState {
-			g.opt.Routes.Invalidate(out.SandboxID) // who knows
+			g.invalidate(out.SandboxID) // who knows
 		}
 		return refuse(w, r, out, f)
 	}
@@ -257,13 +257,13 @@ func (g *Gateway) learn(op routing.Operation, status int, head []byte) {
 		}
 		if json.Unmarshal(head, &created) == nil && routing.ValidSandboxID(created.SandboxID) {
 			// The id may have been asked for before it existed.
-			g.opt.Routes.Invalidate(created.SandboxID)
+			g.invalidate(created.SandboxID)
 		}
 	case op.Name == killCall && status == http.StatusNoContent:
 		g.opt.Routes.Forget(op.SandboxID, "")
 		g.opt.Deaths.tell(op.SandboxID, cause.SandboxGone)
 	case op.ChangesState && status < 300:
-		g.opt.Routes.Invalidate(op.SandboxID)
+		g.invalidate(op.SandboxID)
 		if op.Name == pauseCall {
 			g.opt.Deaths.tell(op.SandboxID, cause.SandboxPaused)
 		}

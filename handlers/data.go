@@ -96,6 +96,9 @@ func (g *Gateway) newCall(r *http.Request, host *routing.Host, out *Outcome) (*d
 		return nil, proof{}, f
 	}
 	out.Cluster = route.Cluster
+	if g.opt.Drains.closes(route) {
+		return nil, proof{}, sandboxDrained(target.SandboxID)
+	}
 	out.Subject = g.opt.Access.nameOf(r.Context(), shown, route)
 	c := newDataCall(relayedAs(r, out.Operation))
 	c.g, c.r, c.target, c.route, c.cluster = g, r, target, route, g.clusters[route.Cluster]
@@ -343,7 +346,12 @@ func (c *dataCall) register(stream bool) {
 	}
 	c.g.calls.add(c.listed)
 	if stream {
+		c.out.Stream = true
+		c.listed.seen = sight{c.out.Operation.Name, c.out.Subject, c.r.RemoteAddr, c.target.Port, c.line.begun}
 		c.g.streams.add(c.listed)
+		if c.g.opt.Drains.closes(c.route) {
+			c.line.cancel(ended{cause.Drain}) // since it was let in
+		}
 	}
 }
 
@@ -351,9 +359,11 @@ func (c *dataCall) unregister() {
 	if c.listed == nil {
 		return
 	}
-	c.g.calls.remove(c.listed)
+	lasted := c.g.calls.remove(c.listed)
 	if c.listed.stream {
 		c.g.streams.remove(c.listed)
+	} else if lasted {
+		c.g.opt.History.lasted(&c.out, c.line.begun)
 	}
 	c.listed = nil
 }

@@ -36,7 +36,7 @@ func (c *dataCall) failedToDial(err error) {
 	if !upstream.Refused(err) {
 		// A machine that is not there at all may have given its address away;
 		// a closed port says nothing about the sandbox.
-		c.g.opt.Routes.Invalidate(c.target.SandboxID)
+		c.g.invalidate(c.target.SandboxID)
 	}
 	c.portClosed()
 }

@@ -77,6 +77,10 @@ type Options struct {
 	// Deaths is shared by the gateways that may serve the same sandboxes.
 	// Default: one of this gateway's own.
 	Deaths *Deaths
+	// Drains is what operators have taken out of service. Nil: nothing ever is.
+	Drains *Drains
+	// History is told of calls that took long. Nil: nobody is.
+	History *History
 	// UpstreamIdle is how long a sandbox may be silent while it is its turn,
 	// for every call of the data plane; never less than 2.5 of the keepalive
 	// intervals that a stream's client asked for. Negative: for ever. Default: a
@@ -111,6 +115,8 @@ type Gateway struct {
 	ctx      context.Context // ends with Close
 	tasks    sync.WaitGroup  // that end with it
 	close    []func()
+	// rehearsal is set in a gateway that only explains what another would do.
+	rehearsal *rehearsal
 }
 
 // defaultMaxHeldEnvelope is the default of Options.MaxHeldEnvelope, in bytes.

@@ -56,6 +56,10 @@ func (c *dataCall) learnPorts() *cause.Failure {
 		c.out.Operation.Name == healthCall && c.cluster.Unmapped == routing.UnmappedDial {
 		return nil
 	}
+	if play := c.g.rehearsal; play != nil {
+		play.unmapped = true
+		return &cause.Failure{Cause: cause.RegistryUnavailable}
+	}
 	route, err := c.g.opt.Routes.Map(c.r.Context(), c.route)
 	if err != nil {
 		return c.portsNotLearned(err)

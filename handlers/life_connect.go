@@ -119,7 +119,7 @@ func (c *lifeCall) resume(seconds int64) *lifeAnswer {
 		refused = restart.beginLife(seconds)
 		return nil
 	})
-	c.g.opt.Routes.Invalidate(id)
+	c.g.invalidate(id)
 	if err != nil {
 		a := c.notRestarted(err)
 		return &a

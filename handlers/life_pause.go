@@ -40,11 +40,11 @@ func (c *lifeCall) stop() lifeAnswer {
 	case errors.As(err, &dial):
 		return failed(cause.Failure{Cause: cause.ClusterUnreachable}, err)
 	case err == nil:
-		c.g.opt.Routes.Invalidate(id)
+		c.g.invalidate(id)
 		c.g.opt.Deaths.tell(id, cause.SandboxPaused)
 		return lifeAnswer{status: http.StatusNoContent}
 	}
-	c.g.opt.Routes.Invalidate(id) // who knows
+	c.g.invalidate(id) // who knows
 	switch {
 	case !errors.As(err, &refused):
 		return failed(controlFailure(c.r.Context(), c.ctx, err), err)

@@ -90,7 +90,7 @@ func (g *Gateway) serveNative(w http.ResponseWriter, r *http.Request, out Outcom
 	defer g.calls.remove(call)
 	if out.Operation.ChangesState && out.SandboxID != "" {
 		defer g.opt.Deaths.begin(out.SandboxID)()
-		defer g.opt.Routes.Invalidate(out.SandboxID)
+		defer g.invalidate(out.SandboxID)
 	}
 	cluster := g.nativeCluster(ctx, out.SandboxID)
 	out.Cluster = cluster.Name

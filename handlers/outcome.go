@@ -23,6 +23,8 @@ type Outcome struct {
 	Upstream string
 	// Port is the port of the sandbox that was asked for, or 0.
 	Port uint16
+	// Stream: it was a stream, or a WebSocket.
+	Stream bool
 	// Lookup says where the route came from.
 	Lookup routing.Source
 	// End is how it ended. cause.OK also when ROCK or envd answered with an

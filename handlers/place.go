@@ -86,7 +86,7 @@ func (g *Gateway) placesFor(r *http.Request, who *caller, template string) ([]*r
 		}
 	}
 	if named != nil {
-		return []*routing.Cluster{named}, cause.Failure{}
+		return g.inService([]*routing.Cluster{named})
 	}
 	var fitting []*routing.Cluster
 	for _, c := range g.opt.Clusters {
@@ -98,10 +98,19 @@ func (g *Gateway) placesFor(r *http.Request, who *caller, template string) ([]*r
 		}
 	}
 	if fitting == nil {
-		fitting = g.shares.next(g.opt.Clusters)
+		fitting = g.shares.next(g.opt.Drains.open(g.opt.Clusters))
 	}
+	fitting, f = g.inService(fitting)
 	slices.SortStableFunc(fitting, func(a, b *routing.Cluster) int { return cmp.Compare(outage(a), outage(b)) })
-	return fitting, cause.Failure{}
+	return fitting, f
+}
+
+// inService leaves out the clusters that are drained.
+func (g *Gateway) inService(clusters []*routing.Cluster) ([]*routing.Cluster, cause.Failure) {
+	if clusters = g.opt.Drains.open(clusters); len(clusters) == 0 {
+		return nil, clusterDrained
+	}
+	return clusters, cause.Failure{}
 }
 
 // outage is 1 for a cluster whose admin role could not be dialled, and 0 for others.
@@ -131,7 +140,7 @@ func (s *shares) next(clusters []*routing.Cluster) []*routing.Cluster {
 		}
 	}
 	if total == 0 {
-		return slices.Clone(clusters[:1])
+		return slices.Clone(clusters[:min(1, len(clusters))])
 	}
 	slices.SortStableFunc(weighted, func(a, b *routing.Cluster) int { return cmp.Compare(b.Weight, a.Weight) })
 	s.mu.Lock()

@@ -26,7 +26,7 @@ type watchdog struct {
 	// idle bounds the silence of the sandbox, 0 for no bound. alive bounds it
 	// from the first keepalive message on.
 	idle, alive time.Duration
-	// stall bounds one write to the client, 0 for no bound.
+	// stall bounds the writing of patience bytes to the client, 0 for no bound.
 	stall time.Duration
 	// body is what the client sends, nil when all of it was read before: it is
 	// the sandbox's turn when that is over.
@@ -34,7 +34,7 @@ type watchdog struct {
 
 	start   time.Time
 	heard   atomic.Int64 // when the sandbox was last heard, since start
-	writing atomic.Int64 // when the write that is going on began, since start; 0 between writes
+	writing atomic.Int64 // when the last part of the write that is going on begins at the latest, since start; 0 between writes
 	proven  atomic.Bool  // a keepalive message was seen
 	stalled atomic.Bool
 
@@ -150,8 +150,12 @@ func (d *watchdog) next(now time.Duration) time.Duration {
 // sending them.
 func (d *watchdog) keepalive() { d.proven.Store(true) }
 
-// maxWrite is how much a client must take within the stall bound, in bytes.
-const maxWrite = 32 << 10
+// The client must take patience bytes within the stall bound. A write is of more: on a
+// stream of short messages it is a fifth of all there is to do.
+const (
+	patience = 32 << 10
+	maxWrite = 64 << 10
+)
 
 // Write writes to the client.
 func (d *watchdog) Write(p []byte) (n int, err error) {
@@ -170,7 +174,8 @@ func (d *watchdog) Write(p []byte) (n int, err error) {
 }
 
 func (d *watchdog) write(p []byte) (int, error) {
-	d.begin()
+	// It begins when the last part of it does.
+	d.begin(time.Duration((len(p)-1)/patience) * d.stall)
 	n, err := d.ResponseWriter.Write(p)
 	d.done()
 	return n, err
@@ -178,13 +183,13 @@ func (d *watchdog) write(p []byte) (int, error) {
 
 // FlushError is what [http.ResponseController] calls.
 func (d *watchdog) FlushError() error {
-	d.begin()
+	d.begin(0)
 	err := d.control.Flush()
 	d.done()
 	return err
 }
 
-func (d *watchdog) begin() { d.writing.Store(int64(d.now())) }
+func (d *watchdog) begin(in time.Duration) { d.writing.Store(int64(d.now() + in)) }
 
 // done also begins the sandbox's silence: while the client was written to
 // nobody listened.

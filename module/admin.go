@@ -2,22 +2,28 @@ package module
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
+	"slices"
+	"strings"
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-e2b/gateway/routing"
+	"github.com/caddy-e2b/gateway/handlers"
 )
 
-// Admin is the module "admin.api.e2b": what operators can read about the
-// gateway at Caddy's admin endpoint. It changes nothing.
+// Admin is the module "admin.api.e2b": what operators can see and do at Caddy's admin
+// endpoint, below /e2b/. It is nowhere else, and who may reach it is Caddy's to say:
+// `admin off`, the address it listens on, `origins`, and the access control of remote
+// administration hold for it as for Caddy's own API.
 //
-// Path | Answer
-// -----|-------
-// `GET /e2b/ready` | 200 `{"ready":true}`, and 503 `{"ready":false}` from the signal to exit on, so that a load balancer takes the gateway out. Together with `shutdown_delay` nobody notices that it goes.
-// `GET /e2b/status` | JSON: the counters of the route cache since it was made, and which addresses of the roles accept connections. See [Status].
-type Admin struct{ ctx caddy.Context }
+// [AdminRoutes] has every route. All answers but the status page are JSON; errors are
+// {"error": "…"} with a status that is not 2xx, as Caddy's own. Whatever changes
+// something is written to the log, with who, what and the result.
+type Admin struct {
+	ctx caddy.Context
+}
 
 // CaddyModule returns the Caddy module information.
 func (Admin) CaddyModule() caddy.ModuleInfo {
@@ -31,78 +37,134 @@ func (a *Admin) Provision(ctx caddy.Context) error {
 	return nil
 }
 
-// Routes returns the paths.
-func (a *Admin) Routes() []caddy.AdminRoute {
-	return []caddy.AdminRoute{
-		{Pattern: "/e2b/ready", Handler: caddy.AdminHandlerFunc(a.ready)},
-		{Pattern: "/e2b/status", Handler: caddy.AdminHandlerFunc(a.serve)},
+// AdminRoute is one thing that operators can ask for.
+type AdminRoute struct {
+	Method string
+	// Path is a pattern of [http.ServeMux]. What is in braces is a part of the path.
+	Path string
+	// Doc says what it does, in Markdown.
+	Doc string
+	// Query are its query parameters, by name.
+	Query map[string]string
+	// Example is a request body, "" where none is read.
+	Example string
+
+	// Exactly one of them is set.
+	read func(*Admin, http.ResponseWriter, *http.Request) error
+	// change returns what was done, for the answer and for the log.
+	change func(*Admin, *http.Request) (any, error)
+}
+
+// Routes returns the routes, one for each path, and one for all that are none.
+func (a *Admin) Routes() (routes []caddy.AdminRoute) {
+	byPath := map[string]map[string]*AdminRoute{}
+	for i := range adminRoutes {
+		r := &adminRoutes[i]
+		if byPath[r.Path] == nil {
+			byPath[r.Path] = map[string]*AdminRoute{}
+		}
+		byPath[r.Path][r.Method] = r
 	}
+	for path, byMethod := range byPath {
+		routes = append(routes, caddy.AdminRoute{Pattern: path, Handler: a.handler(byMethod)})
+	}
+	nothing := func(http.ResponseWriter, *http.Request) error {
+		return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: errors.New("there is no such route; docs/admin.md lists them")}
+	}
+	return append(routes, caddy.AdminRoute{Pattern: "/e2b/", Handler: caddy.AdminHandlerFunc(nothing)})
 }
 
-// Status is the answer to GET /e2b/status.
-type Status struct {
-	// Cache are the counters of the route cache. They survive a reload that
-	// leaves the registries alone.
-	Cache routing.CacheStats `json:"cache"`
-	// Clusters are the addresses of the roles, by cluster.
-	Clusters map[string]ClusterStatus `json:"clusters"`
+// handler serves one path by method.
+func (a *Admin) handler(byMethod map[string]*AdminRoute) caddy.AdminHandler {
+	var allowed []string
+	for method := range byMethod {
+		allowed = append(allowed, method)
+	}
+	if byMethod[http.MethodGet] != nil {
+		allowed = append(allowed, http.MethodHead)
+	}
+	slices.Sort(allowed)
+	return caddy.AdminHandlerFunc(func(w http.ResponseWriter, r *http.Request) error {
+		method := r.Method
+		if method == http.MethodHead {
+			method = http.MethodGet
+		}
+		route := byMethod[method]
+		if route == nil {
+			w.Header().Set("Allow", strings.Join(allowed, ", "))
+			return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s not allowed", r.Method)}
+		}
+		if err := route.checkQuery(r); err != nil {
+			return err
+		}
+		if route.change != nil {
+			return a.carryOut(route, w, r)
+		}
+		return route.read(a, w, r)
+	})
 }
 
-// ClusterStatus is the state of one cluster.
-type ClusterStatus struct {
-	Admin []AddressStatus `json:"admin"`
-	Proxy []AddressStatus `json:"proxy"`
+// checkQuery refuses a parameter that the route does not have: a filter with a slip in
+// its name must not mean everything.
+func (route *AdminRoute) checkQuery(r *http.Request) error {
+	for name, values := range r.URL.Query() {
+		switch _, known := route.Query[name]; {
+		case !known:
+			return badRequest(fmt.Errorf("there is no query parameter %q here", name))
+		case len(values) > 1:
+			return badRequest(fmt.Errorf("the query parameter %q is given twice", name))
+		}
+	}
+	return nil
 }
 
-// AddressStatus is the state of one address of a role.
-type AddressStatus struct {
-	// Address is "host:port".
-	Address string `json:"address"`
-	// Up is false from a failed attempt to connect until the next that works.
-	Up bool `json:"up"`
+// live are the parts of the config that runs. release must be called.
+func (a *Admin) live() (_ *live, release func(), _ error) {
+	app, err := a.ctx.AppIfConfigured(name)
+	if err != nil {
+		return nil, nil, caddy.APIError{HTTPStatus: http.StatusNotFound, Err: err}
+	}
+	shared := app.(*App).shared
+	l, err := shared.acquire()
+	if err != nil {
+		return nil, nil, caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err}
+	}
+	return l, shared.release, nil
+}
+
+// badRequest is the error of a request that cannot be carried out as sent.
+func badRequest(err error) error {
+	return caddy.APIError{HTTPStatus: http.StatusBadRequest, Err: err}
+}
+
+// answerJSON answers with a value.
+func answerJSON(w http.ResponseWriter, status int, v any) error {
+	h := w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-store")
+	h.Set("X-Content-Type-Options", "nosniff")
+	w.WriteHeader(status)
+	enc := json.NewEncoder(w)
+	enc.SetIndent("", "  ")
+	_ = enc.Encode(v) // whoever asked has left
+	return nil
 }
 
 // ready needs no app: a process that does not exit and answers here is ready.
-func (a *Admin) ready(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodGet {
-		return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s not allowed", r.Method)}
-	}
-	ready := !caddy.Exiting()
-	w.Header().Set("Content-Type", "application/json")
+func (a *Admin) ready(w http.ResponseWriter, _ *http.Request) error {
+	status, ready := http.StatusOK, !caddy.Exiting()
 	if !ready {
-		w.WriteHeader(http.StatusServiceUnavailable)
+		status = http.StatusServiceUnavailable
 	}
-	return json.NewEncoder(w).Encode(map[string]bool{"ready": ready})
+	return answerJSON(w, status, map[string]bool{"ready": ready})
 }
 
-func (a *Admin) serve(w http.ResponseWriter, r *http.Request) error {
-	if r.Method != http.MethodGet {
-		return caddy.APIError{HTTPStatus: http.StatusMethodNotAllowed, Err: fmt.Errorf("method %s not allowed", r.Method)}
+// everywhere does something with the gateway of each config that has, or may have,
+// calls running: streams outlive the config that they began with.
+func everywhere(do func(*handlers.Gateway)) {
+	for _, g := range departure.all() {
+		do(g)
 	}
-	app, err := a.ctx.AppIfConfigured(name)
-	if err != nil {
-		return caddy.APIError{HTTPStatus: http.StatusNotFound, Err: err}
-	}
-	shared := app.(*App).shared
-	live, err := shared.acquire()
-	if err != nil {
-		return caddy.APIError{HTTPStatus: http.StatusInternalServerError, Err: err}
-	}
-	defer shared.release()
-	status := Status{Cache: live.routes.cache.Stats(), Clusters: map[string]ClusterStatus{}}
-	for _, c := range live.members {
-		status.Clusters[c.Name] = ClusterStatus{Admin: addresses(c.Admin), Proxy: addresses(c.Proxy)}
-	}
-	w.Header().Set("Content-Type", "application/json")
-	return json.NewEncoder(w).Encode(status)
-}
-
-func addresses(b *routing.Balancer) []AddressStatus {
-	var list []AddressStatus
-	for _, e := range b.Endpoints() {
-		list = append(list, AddressStatus{Address: e.Address, Up: e.Up()})
-	}
-	return list
 }
 
 var (

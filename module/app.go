@@ -38,6 +38,21 @@ func (App) CaddyModule() caddy.ModuleInfo {
 // and says so request by request.
 func (a *App) Provision(ctx caddy.Context) error {
 	a.logger = ctx.Logger()
+	if err := a.prepare(ctx); err != nil {
+		return err
+	}
+	a.warnOfSampleKeys()
+	a.adviseHosts()
+	a.shared = newShared(func() (*live, error) { return build(a) })
+	if _, err := a.shared.acquire(); err != nil {
+		return err
+	}
+	a.held = true
+	return nil
+}
+
+// prepare expands the config, checks it and loads its modules.
+func (a *App) prepare(ctx caddy.Context) error {
 	if err := a.Config.CheckSecrets(); err != nil {
 		return err
 	}
@@ -50,17 +65,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 	if err := a.loadRegistries(ctx); err != nil {
 		return err
 	}
-	if err := a.loadKeys(ctx); err != nil {
-		return err
-	}
-	a.warnOfSampleKeys()
-	a.adviseHosts()
-	a.shared = newShared(func() (*live, error) { return build(a) })
-	if _, err := a.shared.acquire(); err != nil {
-		return err
-	}
-	a.held = true
-	return nil
+	return a.loadKeys(ctx)
 }
 
 // loadRegistries loads the registry module of every cluster. The app's own is

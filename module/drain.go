@@ -2,6 +2,8 @@ package module
 
 import (
 	"context"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -44,6 +46,20 @@ func (e *exit) attend(g *handlers.Gateway) (leave func()) {
 		defer e.mu.Unlock()
 		delete(e.gateways, g)
 	}
+}
+
+// all are the gateways that have, or may have, calls running.
+func (e *exit) all() []*handlers.Gateway {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return slices.Collect(maps.Keys(e.gateways))
+}
+
+// draining reports that the process is going away.
+func (e *exit) draining() bool {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return !e.deadline.IsZero()
 }
 
 // begin starts to drain. Only the first call counts.

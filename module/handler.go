@@ -124,6 +124,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 	}
 	out := live.gateway.Serve(w, r, h.planes, peerOf(r))
 	h.record(r, &out)
+	history.Note(r, &out)
 	if out.Abort {
 		panic(http.ErrAbortHandler)
 	}

@@ -74,8 +74,7 @@ are read.`,
 		Args: noArguments,
 		RunE: caddycmd.WrapCommandFuncForCobra(checkKey),
 	}
-	cmd.Flags().StringP("config", "c", "", "the config (default: the Caddyfile in this directory)")
-	cmd.Flags().StringP("adapter", "a", "", "the adapter of the config, when it is no Caddyfile and no JSON")
+	configFlags(cmd)
 	return cmd
 }
 
@@ -143,7 +142,6 @@ func hashKey(caddycmd.Flags) (int, error) {
 }
 
 func checkKey(flags caddycmd.Flags) (int, error) {
-	const cannotSay = 2
 	file := flags.String("config")
 	if file == "-" {
 		return cannotSay, errors.New("standard input is for the key; give the config as a file")

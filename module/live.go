@@ -17,6 +17,7 @@ type live struct {
 	gateway *handlers.Gateway
 	access  *handlers.Access   // nil: everybody gets in
 	members []*routing.Cluster // in the order of the config
+	kinds   []string           // of their registries
 	routes  *routes
 	parts   leases
 	stay    func() // takes the gateway out of the exit
@@ -33,6 +34,13 @@ func (l *live) close() {
 // deaths is shared by all configs: a stream goes on in the config it began with,
 // and its sandbox is killed in another.
 var deaths = handlers.NewDeaths()
+
+// What operators have taken out of service, and what they are shown of the past. Both
+// are the process's and outlive every config.
+var (
+	drains  = new(handlers.Drains)
+	history = new(handlers.History)
+)
 
 // build makes the live parts of an app whose config is expanded and checked.
 // Parts that exist already, because an earlier config asked for the same, are
@@ -67,6 +75,9 @@ func build(a *App) (_ *live, err error) {
 		return nil, err
 	}
 	l.members = clusters
+	for _, registry := range a.registries {
+		l.kinds = append(l.kinds, registry.CaddyModule().ID.Name())
+	}
 	l.gateway = handlers.New(handlers.Options{
 		Clusters:        clusters,
 		Routes:          l.routes.cache,
@@ -90,6 +101,8 @@ func build(a *App) (_ *live, err error) {
 		ClientStall:     time.Duration(a.ClientStall),
 		Silence:         silence{},
 		Deaths:          deaths,
+		Drains:          drains,
+		History:         history,
 	})
 	l.stay = departure.attend(l.gateway)
 	return l, nil

@@ -31,6 +31,7 @@ func init() {
 	caddy.RegisterModule(ReverseTransport{})
 	caddy.RegisterModule(Permission{})
 	caddycmd.RegisterCommand(keysCommand)
+	caddycmd.RegisterCommand(doctorCommand)
 	httpcaddyfile.RegisterGlobalOption(name, parseGlobal)
 	httpcaddyfile.RegisterHandlerDirective(name, parseDirective)
 	httpcaddyfile.RegisterDirectiveOrder(name, httpcaddyfile.Before, "reverse_proxy")

@@ -38,6 +38,15 @@ func (r *RedisRegistry) Validate() error { return r.Check() }
 
 // Registry implements [RegistryModule].
 func (r *RedisRegistry) Registry(env Environment) (routing.Registry, error) {
+	config := r.config()
+	config.Evicted = control.New(handlers.RoleClient{Role: env.Admin, Upstream: env.Upstream}.Get).Lookup
+	config.KeyOf = env.KeyOf
+	config.Logger = env.Logger
+	return redis.New(config)
+}
+
+// config is how the expanded registry reads its Redis.
+func (r *RedisRegistry) config() redis.Config {
 	config := redisConfig(&r.RedisConnection)
 	config.KeyPrefix, config.TimeoutPrefix = r.Prefix, r.TimeoutPrefix
 	config.Fields = redis.Fields{
@@ -51,10 +60,7 @@ func (r *RedisRegistry) Registry(env Environment) (routing.Registry, error) {
 		ExpireTime:    r.Fields["expire_time"],
 	}
 	config.Watch = r.Watch
-	config.Evicted = control.New(handlers.RoleClient{Role: env.Admin, Upstream: env.Upstream}.Get).Lookup
-	config.KeyOf = env.KeyOf
-	config.Logger = env.Logger
-	return redis.New(config)
+	return config
 }
 
 func (r *RedisRegistry) files() ([]string, error) { return tlsFiles(r.TLS) }

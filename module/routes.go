@@ -13,6 +13,7 @@ import (
 // that it can outlive the config that made it.
 type routes struct {
 	cache      *routing.Cache
+	union      *routing.Union
 	registries []routing.Registry
 	uses       leases
 
@@ -27,7 +28,8 @@ func newRoutes(members []routing.Member, options routing.CacheOptions, uses leas
 	for _, m := range members {
 		r.registries = append(r.registries, m.Registry)
 	}
-	r.cache = routing.NewCache(routing.NewUnion(members), options)
+	r.union = routing.NewUnion(members)
+	r.cache = routing.NewCache(r.union, options)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }

@@ -96,6 +96,19 @@ func dialTCP(ctx context.Context, address string) error {
 	return c.Close()
 }
 
+// Copy returns a balancer that is in the same state and goes its own way from here
+// on. It probes nothing.
+func (b *Balancer) Copy() *Balancer {
+	same := &Balancer{closed: true}
+	for _, e := range b.endpoints {
+		twin := &Endpoint{Scheme: e.Scheme, Address: e.Address}
+		twin.down.Store(e.down.Load())
+		same.endpoints = append(same.endpoints, twin)
+	}
+	same.next.Store(b.next.Load())
+	return same
+}
+
 // Endpoints returns the addresses in the order of the configuration.
 func (b *Balancer) Endpoints() []*Endpoint { return b.endpoints }
 

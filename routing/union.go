@@ -97,6 +97,17 @@ func (u *Union) Lookup(ctx context.Context, id string) (*Route, error) {
 	}
 }
 
+// Failing reports for each member, by its cluster, that it answers nobody at present.
+// A single member is not watched here: see [CacheStats.Failing].
+func (u *Union) Failing() map[string]bool {
+	now := int64(time.Since(u.birth))
+	failing := make(map[string]bool, len(u.members))
+	for _, m := range u.members {
+		failing[m.Cluster] = m.health.failing(now)
+	}
+	return failing
+}
+
 func (u *Union) askIfWell(ctx context.Context, m *member, id string) (*Route, error) {
 	now := func() int64 { return int64(time.Since(u.birth)) }
 	if err := m.health.refuse(now()); err != nil {

@@ -56,9 +56,9 @@ func New(path string, log *slog.Logger) (*Store, error) {
 	if err != nil {
 		return nil, err
 	}
-	table, err := Parse(content)
+	table, err := parse(path, content)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	ctx, cancel := context.WithCancel(context.Background())
 	s := &Store{path: path, log: log, cancel: cancel}
@@ -66,6 +66,23 @@ func New(path string, log *slog.Logger) (*Store, error) {
 	seen := state{sum: sha256.Sum256(content)}
 	s.poll.Go(func() { s.follow(ctx, seen) })
 	return s, nil
+}
+
+// Read returns the keys in the file, once.
+func Read(path string) (auth.Table, error) {
+	content, err := read(path)
+	if err != nil {
+		return nil, err
+	}
+	return parse(path, content)
+}
+
+func parse(path string, content []byte) (auth.Table, error) {
+	table, err := Parse(content)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return table, nil
 }
 
 // Close ends the reading of the file.

@@ -6,6 +6,7 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 )
 
 // headroom is how much may be allocated until memory is collected again, in bytes, or as
@@ -34,6 +35,7 @@ func giveHeadroom() {
 		runtime.SetFinalizer(c, adapt) // runs after the next collection, and makes it live for one more
 	}
 	adapt(new(cycle))
+	go collectAtWork()
 }
 
 // cycle is found to be unused by every collection. It has a pointer so that it is no
@@ -44,4 +46,56 @@ type cycle struct{ _ *cycle }
 func percentFor(live uint64) int {
 	const leastHeap = 4 << 20 // below it Go's collector does as if it were that much
 	return max(100, int(headroom*100/max(live, leastHeap)))
+}
+
+// collectAtWork sees to it that a process at work is collected in its first second and
+// at least every eighth, for as long as the process lives: Go makes the stack of a new
+// goroutine as large as those that the last collection found. Until there is one, each
+// goroutine starts with 2 KiB and copies its stack up to three times, and net/http makes
+// one for every frame of HTTP/2 that it sends. A little work allocates so little that the
+// next collection by itself is two minutes away.
+func collectAtWork() {
+	var p pace
+	counters := []metrics.Sample{{Name: "/gc/cycles/total:gc-cycles"}, {Name: "/gc/heap/allocs:bytes"}}
+	for wait := shortestPace; ; {
+		time.Sleep(wait)
+		metrics.Read(counters)
+		due := false
+		if wait, due = p.next(counters[0].Value.Uint64(), counters[1].Value.Uint64()); due {
+			runtime.GC()
+		}
+	}
+}
+
+const (
+	shortestPace = time.Second
+	longestPace  = 8 * time.Second
+	// work is how many bytes a process has allocated that was at work since it was
+	// collected, and rest how many one that was not since it was looked at.
+	work = 1 << 20
+	rest = work / 8
+)
+
+// pace tells when a process at work is to be collected.
+type pace struct {
+	wait      time.Duration // until the next look, 0 before the first
+	cycles    uint64        // at the last look
+	collected uint64        // bytes allocated until it was collected
+	seen      uint64        // and until the last look
+}
+
+// next is told how often memory was collected and how many bytes were allocated since
+// the process began. It returns when to look again, and whether to collect now.
+func (p *pace) next(cycles, allocated uint64) (wait time.Duration, due bool) {
+	if p.wait = min(2*p.wait, longestPace); p.wait == 0 || allocated-p.seen < rest {
+		p.wait = shortestPace
+	}
+	p.seen = allocated
+	if due = cycles == p.cycles && allocated-p.collected >= work; due {
+		cycles++ // the one that comes now
+	}
+	if cycles != p.cycles {
+		p.cycles, p.collected = cycles, allocated
+	}
+	return p.wait, due
 }

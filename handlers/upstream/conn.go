@@ -34,6 +34,7 @@ type conn struct {
 	read       func(fd uintptr) (done bool) // reads when there is something
 	readNow    func(fd uintptr) (done bool) // reads what there is, if there is
 	n          int                          // of into, that was read
+	slow       bool                         // the last read had to wait, and took all that came then
 	readErr    error                        // of the system call; it stays
 	unacked    userTimeout
 }
@@ -69,10 +70,11 @@ func (c *conn) Write(p []byte) (int, error) {
 // any time: after the end of a body http.Transport reads on by itself.
 func (c *conn) Buffered() int { return int(c.ahead.Load()) }
 
-// Ready is Buffered after a look for more, if that is next to nothing. It does not
-// wait, and is called by who reads, between its reads.
+// Ready is Buffered after a look for more, if that is next to nothing and more may have
+// come meanwhile: from a peer that had to be waited for it has not. It does not wait, and
+// is called by who reads, between its reads.
 func (c *conn) Ready() int {
-	if c.end-c.start < enough {
+	if c.end-c.start < enough && !c.slow {
 		c.look()
 		c.ahead.Store(int32(c.end - c.start))
 	}

@@ -63,9 +63,11 @@ func (c *conn) look() {
 	if c.readErr == nil {
 		_ = c.raw.Read(c.readNow)
 	}
+	c.slow = false
 }
 
 func (c *conn) wait() (err error) {
+	c.slow = false
 	if c.readErr == nil {
 		err = c.raw.Read(c.read)
 	}
@@ -90,6 +92,7 @@ func (c *conn) readReady(fd uintptr) (done bool) {
 	}
 	switch {
 	case err == nil && n > 0:
+		c.slow = c.slow && n < len(room)
 		c.unacked.stop(fd)
 		if c.into == nil {
 			c.end += n
@@ -99,8 +102,10 @@ func (c *conn) readReady(fd uintptr) (done bool) {
 	case c.chunk != nil && c.start == c.end:
 		c.giveBack()
 	}
-	if err != nil && err != syscall.EAGAIN {
-		c.readErr = err
+	if err == syscall.EAGAIN {
+		c.slow = true
+		return false
 	}
-	return err != syscall.EAGAIN
+	c.readErr = err
+	return true
 }

@@ -39,6 +39,16 @@ func hostOf(lifecycle, address, inside string) string {
 	return lifecycle + kind + inside + "." + host + ":" + port
 }
 
+// Destination is where a request with this URL.Host connects to, and the port inside
+// the sandbox whose rocklet is there, or 0. It is "" for what is no pool key.
+func Destination(host string) (address string, inside uint16) {
+	to, err := splitHost(host)
+	if err != nil {
+		return "", 0
+	}
+	return to.address, to.inside
+}
+
 // isTunnel reports a pool key made by [TunnelHost].
 func isTunnel(key string) bool {
 	_, rest, _ := strings.Cut(key, ".")

@@ -4,11 +4,11 @@ package capability
 type call struct {
 	// Name is what the programs call it; a subtest has this name.
 	Name string
-	// Text is how a Python program writes it, as the README shows it.
+	// Text is how a Python program writes it, as docs/compatibility.md shows it.
 	Text string
 }
 
-// area is a part of the README's table.
+// area is a part of the table.
 type area struct {
 	Name  string
 	Calls []call

@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-var update = flag.Bool("update", false, "write testdata and the README's tables anew")
+var update = flag.Bool("update", false, "write testdata and the tables of docs/compatibility.md anew")
 
 // golden is what testdata says of one mode. A file has a line for each outcome of a call: the call, the clients that saw it, or "all", and
 // the outcome, with a tab between.

@@ -12,20 +12,22 @@ import (
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
-// The README's tables stand between these lines.
+// The tables of docs/compatibility.md stand between these lines.
 const (
+	sdksBegin   = "<!-- SDKs: written by go test ./integration/capability -update -->"
+	sdksEnd     = "<!-- end of SDKs -->"
 	matrixBegin = "<!-- what works: written by go test ./integration/capability -update -->"
 	matrixEnd   = "<!-- end of what works -->"
 	errorsBegin = "<!-- what does not: written by go test ./integration/capability -update -->"
 	errorsEnd   = "<!-- end of what does not -->"
 )
 
-func TestTheREADMESaysWhatWasSeen(t *testing.T) {
+func TestTheCompatibilityPageSaysWhatWasSeen(t *testing.T) {
 	root, err := harness.Root()
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(root, "README.md")
+	file := filepath.Join(root, "docs", "compatibility.md")
 	text, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
@@ -34,17 +36,47 @@ func TestTheREADMESaysWhatWasSeen(t *testing.T) {
 	for _, m := range modes {
 		told[m] = readGolden(t, m)
 	}
-	readme := fill(t, string(text), matrixBegin, matrixEnd, matrix(told))
-	readme = fill(t, readme, errorsBegin, errorsEnd, failures(told))
-	if readme == string(text) {
+	page := fill(t, string(text), sdksBegin, sdksEnd, sdks(told))
+	page = fill(t, page, matrixBegin, matrixEnd, matrix(told))
+	page = fill(t, page, errorsBegin, errorsEnd, failures(told))
+	if page == string(text) {
 		return
 	}
 	if !*update {
-		t.Fatal("the README's tables of calls are not those of testdata: run this test with -update")
+		t.Fatal("the tables of docs/compatibility.md are not those of testdata: run this test with -update")
 	}
-	if err := os.WriteFile(file, []byte(readme), 0o644); err != nil {
+	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// What was seen and written down keeps the promises, without asking anybody
+// again: nobody relaxes a promise, or commits a worse outcome, unseen.
+func TestWhatIsWrittenKeepsThePromises(t *testing.T) {
+	for _, m := range modes {
+		if m == alone {
+			continue
+		}
+		g := readGolden(t, m)
+		everyCall(func(c call) {
+			for _, by := range clientNames() {
+				t.Run(string(m)+"/"+by+"/"+c.Name, func(t *testing.T) {
+					promise(t, m, by, c.Name, parse(g.seen[c.Name][by]))
+				})
+			}
+		})
+	}
+}
+
+var toldForm = regexp.MustCompile(`^(\w+)( raw)? ?((?:HTTP )?\w*): (.*)$`)
+
+// parse reads what [told.String] writes.
+func parse(text string) told {
+	found := toldForm.FindStringSubmatch(text)
+	if found == nil {
+		return told{Outcome: text}
+	}
+	return told{Outcome: found[1], Class: found[3], Text: found[4], Typed: found[1] == raised && found[2] == ""}
 }
 
 func fill(t *testing.T, text, begin, end, table string) string {
@@ -52,7 +84,7 @@ func fill(t *testing.T, text, begin, end, table string) string {
 	before, rest, found := strings.Cut(text, begin)
 	_, after, ended := strings.Cut(rest, end)
 	if !found || !ended {
-		t.Fatalf("the README has no %q with %q behind it", begin, end)
+		t.Fatalf("docs/compatibility.md has no %q with %q behind it", begin, end)
 	}
 	return before + begin + "\n" + table + end + after
 }
@@ -66,6 +98,46 @@ var columns = []struct {
 	{"gateway as it comes, shared URL", []mode{shared}},
 	{"gateway with all options, `domain`", []mode{domainH1, domainH2}},
 	{"the same, envd in the sandbox", []mode{withEnvd}},
+}
+
+// sdks is the table of how many calls work with which SDK.
+func sdks(told map[mode]*golden) string {
+	var b strings.Builder
+	b.WriteString("| SDK |")
+	for _, c := range columns {
+		b.WriteString(" " + c.name + " |")
+	}
+	b.WriteString("\n|---|" + strings.Repeat("---|", len(columns)) + "\n")
+	for _, client := range clientNames() {
+		fmt.Fprintf(&b, "| `%s` |", client)
+		for _, column := range columns {
+			working, all := 0, 0
+			everyCall(func(c call) {
+				switch seen := outcomes(told, column.modes, c.Name, client); {
+				case len(seen) == 0:
+				case slices.Equal(seen, []string{works}):
+					working++
+					fallthrough
+				default:
+					all++
+				}
+			})
+			fmt.Fprintf(&b, " %d of %d |", working, all)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+// outcomes are those of a call by one SDK, each once, in all modes of a column
+// in which it can be made.
+func outcomes(told map[mode]*golden, of []mode, name, client string) (seen []string) {
+	for _, m := range of {
+		if o := told[m].seen[name][client]; o != absent && !slices.Contains(seen, o) {
+			seen = append(seen, o)
+		}
+	}
+	return seen
 }
 
 // matrix is the table of what works.
@@ -93,13 +165,7 @@ func matrix(told map[mode]*golden) string {
 func cell(told map[mode]*golden, of []mode, name string) string {
 	var working, failing []string
 	for _, client := range clientNames() {
-		var seen []string
-		for _, m := range of {
-			if o := told[m].seen[name][client]; o != absent && !slices.Contains(seen, o) {
-				seen = append(seen, o)
-			}
-		}
-		switch {
+		switch seen := outcomes(told, of, name, client); {
 		case len(seen) == 0:
 		case slices.Equal(seen, []string{works}):
 			working = append(working, client)

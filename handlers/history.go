@@ -1,0 +1,214 @@
+package handlers
+
+import (
+	"cmp"
+	"net/http"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/caddy-e2b/gateway/handlers/cause"
+)
+
+// History is what operators are shown of the past: how streams have ended, minute by
+// minute, the last failures, and the calls that took long. All of it is bounded, lives
+// in memory, and is for looking: metrics and logs are what to build on.
+//
+// A call that ends well and soon costs it nothing.
+type History struct {
+	mu       sync.Mutex
+	minutes  [historyMinutes]minute
+	failures lastOf[PastFailure]
+	slow     lastOf[slowCall]
+}
+
+const (
+	// historyMinutes is how far ends go back.
+	historyMinutes = 60
+	// historyFailures and historySlow are how many of them are kept.
+	historyFailures = 200
+	historySlow     = 512
+	// longCall is how long a call takes that is remembered as slow. Streams are none.
+	longCall = time.Second
+	// slowestSandboxes is how many are shown.
+	slowestSandboxes = 20
+	// maxWhy is the longest PastFailure.Why, in bytes.
+	maxWhy = 300
+)
+
+// lastOf keeps the last of what it is given.
+type lastOf[T any] struct {
+	kept []T
+	next int
+}
+
+func (r *lastOf[T]) add(v T, most int) {
+	if len(r.kept) < most {
+		r.kept = append(r.kept, v)
+		return
+	}
+	r.kept[r.next] = v
+	r.next = (r.next + 1) % most
+}
+
+// latest are what is kept, the last one first.
+func (r *lastOf[T]) latest() []T {
+	all := append(slices.Clone(r.kept[r.next:]), r.kept[:r.next]...)
+	slices.Reverse(all)
+	return all
+}
+
+// minute is how streams have ended in one minute of Unix time.
+type minute struct {
+	of   int64
+	ends map[cause.Cause]int
+}
+
+// PastFailure is a request that did not end well. It holds no secret.
+type PastFailure struct {
+	Time      time.Time `json:"time"`
+	Cause     string    `json:"cause"`
+	SandboxID string    `json:"sandbox_id,omitempty"`
+	Subject   string    `json:"subject,omitempty"`
+	Cluster   string    `json:"cluster,omitempty"`
+	Plane     string    `json:"plane"`
+	Operation string    `json:"operation"`
+	Method    string    `json:"method"`
+	Client    string    `json:"client"`
+	// Upstream is the "host:port" that was sent the request, or "".
+	Upstream string `json:"upstream,omitempty"`
+	// Why is the error behind it, cut to 300 bytes.
+	Why string `json:"why,omitempty"`
+}
+
+type slowCall struct {
+	at                            time.Time
+	sandboxID, cluster, operation string
+	took                          time.Duration
+}
+
+// SlowSandbox is a sandbox of which calls took more than a second, in the last hour and
+// among the last 512 of all sandboxes. Streams are none of them.
+type SlowSandbox struct {
+	SandboxID string `json:"sandbox_id"`
+	Cluster   string `json:"cluster"`
+	Calls     int    `json:"calls"`
+	// Slowest is how long the slowest took, in seconds, and Operation which call it was.
+	Slowest   float64   `json:"slowest_seconds"`
+	Operation string    `json:"operation"`
+	Last      time.Time `json:"last"`
+}
+
+// EndsOfMinute is how many streams have ended in a minute, by cause.
+type EndsOfMinute struct {
+	Minute time.Time      `json:"minute"`
+	Ends   map[string]int `json:"ends"`
+}
+
+// Past is a copy of a History.
+type Past struct {
+	// StreamEnds are the minutes of the last hour in which a stream ended, the oldest first.
+	StreamEnds []EndsOfMinute `json:"stream_ends"`
+	// Failures are the last 200, the last one first. A client that left is none.
+	Failures []PastFailure `json:"failures"`
+	// Slowest are the 20 sandboxes with the slowest calls.
+	Slowest []SlowSandbox `json:"slowest"`
+}
+
+// Note takes note of how a request ended. It costs a comparison for one that ended well
+// and was no stream.
+func (h *History) Note(r *http.Request, out *Outcome) {
+	if out.End == cause.OK && !out.Stream {
+		return
+	}
+	now := time.Now()
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if out.Stream {
+		h.ended(now, out.End)
+	}
+	if out.End == cause.OK || out.End == cause.ClientGone {
+		return
+	}
+	f := PastFailure{
+		Time: now, Cause: out.End.String(), SandboxID: out.SandboxID, Subject: out.Subject, Cluster: out.Cluster, Plane: out.Operation.Plane.String(),
+		Operation: out.Operation.Name, Method: r.Method, Client: r.RemoteAddr, Upstream: out.Upstream,
+	}
+	if out.Err != nil {
+		why := out.Err.Error()
+		f.Why = why[:min(len(why), maxWhy)]
+	}
+	h.failures.add(f, historyFailures)
+}
+
+// ended counts the end of a stream. h.mu is held.
+func (h *History) ended(now time.Time, why cause.Cause) {
+	of := now.Unix() / 60
+	m := &h.minutes[of%historyMinutes]
+	if m.of != of || m.ends == nil {
+		m.of, m.ends = of, map[cause.Cause]int{}
+	}
+	m.ends[why]++
+}
+
+// lasted is told of a call that was no stream and took longer than most. h may be nil.
+func (h *History) lasted(out *Outcome, begun time.Time) {
+	if h == nil {
+		return
+	}
+	now := time.Now()
+	took := now.Sub(begun)
+	if took < longCall {
+		return
+	}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.slow.add(slowCall{now, out.SandboxID, out.Cluster, out.Operation.Name, took}, historySlow)
+}
+
+// Past is what is remembered at the moment.
+func (h *History) Past() Past {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	now := time.Now()
+	p := Past{StreamEnds: []EndsOfMinute{}, Failures: append([]PastFailure{}, h.failures.latest()...), Slowest: h.slowest(now)}
+	for of := now.Unix()/60 - historyMinutes + 1; of <= now.Unix()/60; of++ {
+		m := &h.minutes[of%historyMinutes]
+		if m.of != of {
+			continue
+		}
+		ends := make(map[string]int, len(m.ends))
+		for why, n := range m.ends {
+			ends[why.String()] = n
+		}
+		p.StreamEnds = append(p.StreamEnds, EndsOfMinute{time.Unix(of*60, 0).UTC(), ends})
+	}
+	return p
+}
+
+// slowest are the sandboxes with the slowest calls. h.mu is held.
+func (h *History) slowest(now time.Time) []SlowSandbox {
+	by := map[string]*SlowSandbox{}
+	for _, c := range h.slow.latest() {
+		if now.Sub(c.at) > historyMinutes*time.Minute {
+			break
+		}
+		s := by[c.sandboxID]
+		if s == nil {
+			s = &SlowSandbox{SandboxID: c.sandboxID, Cluster: c.cluster, Last: c.at.UTC()}
+			by[c.sandboxID] = s
+		}
+		s.Calls++
+		if took := c.took.Seconds(); took > s.Slowest {
+			s.Slowest, s.Operation = took, c.operation
+		}
+	}
+	list := make([]SlowSandbox, 0, len(by))
+	for _, s := range by {
+		list = append(list, *s)
+	}
+	slices.SortFunc(list, func(a, b SlowSandbox) int {
+		return cmp.Or(cmp.Compare(b.Slowest, a.Slowest), cmp.Compare(a.SandboxID, b.SandboxID))
+	})
+	return list[:min(len(list), slowestSandboxes)]
+}
