@@ -90,7 +90,9 @@ func (g *Gateway) newCall(r *http.Request, host *routing.Host, out *Outcome) (*d
 		out.Err = err
 		return nil, proof{}, f
 	}
+	begun := out.Trail.now()
 	route, source, f, err := g.lookup(r.Context(), shown, target.SandboxID)
+	out.Trail.lookedUp(begun)
 	out.Lookup = source
 	if f.Cause != cause.OK && !g.waits(out.Operation, f.Cause) {
 		if out.Err = err; f.Cause == cause.SandboxFailed {
@@ -187,7 +189,10 @@ func (c *dataCall) serve() {
 	defer c.done()
 	if c.route.State == routing.StateStarting {
 		c.silence.ofBoth()
-		if f := c.awaitReady(); f != nil {
+		begun := c.out.Trail.now()
+		f := c.awaitReady()
+		c.out.Trail.waited(begun)
+		if f != nil {
 			c.fail(*f)
 			return
 		}
@@ -221,6 +226,7 @@ func (c *dataCall) serve() {
 		return
 	}
 	defer resp.Body.Close()
+	c.out.Status = uint16(resp.StatusCode)
 	if websocket.Requested(c.r) && websocket.Switched(resp) && websocket.Accepted(c.r, resp) {
 		c.silence.ofBoth()
 		c.tunnel(resp)
@@ -259,7 +265,8 @@ func (c *dataCall) nextHop() auth.Hop {
 func (c *dataCall) request() (*http.Request, error) {
 	c.line = &c.ownLine
 	c.line.begin(c.r.Context())
-	req := c.sent.outbound(c.line, c.r, c.nextHop())
+	c.line.trail = c.out.Trail
+	req := c.sent.outbound(c.line, c.r, c.nextHop(), c.out.Trail)
 	if c.toApp() {
 		forApp(req, c.r)
 	} else {

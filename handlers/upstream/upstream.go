@@ -216,6 +216,7 @@ func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (emptyBody) Close() error             { return nil }
 
 func (t *Transport) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	defer timeDial(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, t.dialTimeout)
 	defer cancel()
 	raw, to, err := t.connect(ctx, network, addr)
@@ -261,6 +262,7 @@ func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
+	defer timeDial(ctx)() // the handshake
 	to, _ := splitHost(addr)
 	cfg := &tls.Config{}
 	if t.tls != nil {
