@@ -14,7 +14,8 @@ func init() {
 	cluster := "only those of this cluster"
 	adminRoutes = []AdminRoute{
 		{Method: "GET", Path: "/e2b/{$}", read: (*Admin).page,
-			Doc: "The status page, for a browser. It reads the other routes and changes nothing."},
+			Query: map[string]string{"sandbox": "a sandbox that is explained at once"},
+			Doc:   "The status page, for a browser. It reads the other routes and changes nothing."},
 		{Method: "GET", Path: "/e2b/ready", read: (*Admin).ready,
 			Doc: "200 `{\"ready\":true}`, and 503 `{\"ready\":false}` from the signal to exit on, so that a load balancer takes the gateway out. " +
 				"Together with `shutdown_delay` nobody notices that it goes."},
