@@ -50,8 +50,8 @@ func configFlags(cmd *cobra.Command) {
 
 func jsonFlag(cmd *cobra.Command) { cmd.Flags().Bool("json", false, "write JSON") }
 
-// table writes rows in columns, the first of them being the headings.
-func table(to io.Writer, rows ...[]string) error {
+// writeTable writes rows in columns, the first of them being the headings.
+func writeTable(to io.Writer, rows ...[]string) error {
 	w := tabwriter.NewWriter(to, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
 		for i, cell := range row {

@@ -9,7 +9,7 @@ import (
 
 func TestAnEmptyCellIsADash(t *testing.T) {
 	var b bytes.Buffer
-	if err := table(&b, []string{"A", "B"}, []string{"", "x y"}); err != nil || b.String() != "A  B\n-  x y\n" {
+	if err := writeTable(&b, []string{"A", "B"}, []string{"", "x y"}); err != nil || b.String() != "A  B\n-  x y\n" {
 		t.Errorf("%q, %v", b.String(), err)
 	}
 }

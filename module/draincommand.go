@@ -105,6 +105,6 @@ func listDrains(flags caddycmd.Flags) (int, error) {
 		for _, id := range slices.Sorted(maps.Keys(list.Sandboxes)) {
 			rows = append(rows, []string{"sandbox", id, string(handlers.DrainAll), list.Sandboxes[id].Format(time.RFC3339)})
 		}
-		return table(to, rows...)
+		return writeTable(to, rows...)
 	})
 }

@@ -150,7 +150,7 @@ func printExplanation(to io.Writer, e *handlers.Explanation) error {
 		}
 		rows = append(rows, []string{string(step.Name), result, step.Result})
 	}
-	if err := table(to, rows...); err != nil {
+	if err := writeTable(to, rows...); err != nil {
 		return err
 	}
 	if !e.Sent {
@@ -170,5 +170,5 @@ func printExplanation(to io.Writer, e *handlers.Explanation) error {
 		}
 		rows = append(rows, []string{try.Cluster, role, try.Address, try.Method + " " + try.Target})
 	}
-	return table(to, rows...)
+	return writeTable(to, rows...)
 }

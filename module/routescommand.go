@@ -153,7 +153,7 @@ func printRoute(to io.Writer, r *handlers.Resolved) error {
 	if r.Drained {
 		add("drained", "yes: new calls are refused")
 	}
-	return table(to, rows...)
+	return writeTable(to, rows...)
 }
 
 func listRoutes(flags caddycmd.Flags) (int, error) {
@@ -182,7 +182,7 @@ func listQuery(flags caddycmd.Flags) url.Values {
 }
 
 func printList(to io.Writer, rows [][]string, total int) error {
-	if err := table(to, rows...); err != nil {
+	if err := writeTable(to, rows...); err != nil {
 		return err
 	}
 	if listed := len(rows) - 1; listed < total {
