@@ -27,7 +27,10 @@ type dataCall struct {
 	body    *streamedBody // nil when the body was read first
 	dog     watchdog
 	line    *lifeline // of the request that was sent on, nil before
-	listed  *running  // where the call is registered, nil while it is not
+	// learned is when it became known that the sandbox does not run any more, since the
+	// line began; 0 before.
+	learned time.Duration
+	listed  *running // where the call is registered, nil while it is not
 	proto   protocol.Protocol
 	// waited: the client took its time for a small body.
 	waited bool
@@ -353,6 +356,7 @@ func (c *dataCall) register(stream bool) {
 	}
 	c.g.calls.add(c.listed)
 	if stream {
+		c.g.countsOf(c.listed.route.Cluster).streams.Add(1)
 		c.out.Stream = true
 		c.listed.seen = sight{c.out.Operation.Name, c.out.Subject, c.r.RemoteAddr, c.target.Port, c.line.begun}
 		c.g.streams.add(c.listed)
@@ -368,6 +372,7 @@ func (c *dataCall) unregister() {
 	}
 	lasted := c.g.calls.remove(c.listed)
 	if c.listed.stream {
+		c.g.countsOf(c.listed.route.Cluster).streams.Add(-1)
 		c.g.streams.remove(c.listed)
 	} else if lasted {
 		c.g.opt.History.lasted(&c.out, c.line.begun)

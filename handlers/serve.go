@@ -48,6 +48,12 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // answer was cut and only a broken transport can tell the client. A trail is filled
 // in; nil for none.
 func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer, trail *Trail) Outcome {
+	out := g.serve(w, r, planes, peer, trail)
+	g.count(&out)
+	return out
+}
+
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer, trail *Trail) Outcome {
 	trail.begin(w, r, peer)
 	peer.meet(r)
 	host, badHost := g.hosts.Read(r.Host)

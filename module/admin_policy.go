@@ -10,7 +10,7 @@ import (
 // one style, both in it.
 func contentPolicy(page []byte) string {
 	return "default-src 'none'; script-src " + hashOf(page, "script") + "; style-src " + hashOf(page, "style") +
-		"; connect-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+		"; connect-src 'self'; img-src data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 }
 
 // hashOf allows what is between <element> and </element>, and nothing if there is none.

@@ -10,6 +10,8 @@ import (
 
 // Status is the answer to GET /e2b/status.
 type Status struct {
+	// Time is the gateway's clock.
+	Time time.Time `json:"time"`
 	// Started is when the process began, as far as this module knows.
 	Started time.Time `json:"started"`
 	// Draining: the process is going away.
@@ -71,7 +73,7 @@ func (a *Admin) status(w http.ResponseWriter, _ *http.Request) error {
 		}
 	})
 	s := Status{
-		Started: started.UTC(), Draining: departure.draining(), Keys: "on",
+		Time: time.Now().UTC(), Started: started.UTC(), Draining: departure.draining(), Keys: "on",
 		Cache: live.routes.cache.Stats(), Clusters: map[string]ClusterStatus{}, Drains: drains.List(),
 	}
 	if live.access == nil {

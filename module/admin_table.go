@@ -14,7 +14,8 @@ func init() {
 	cluster := "only those of this cluster"
 	adminRoutes = []AdminRoute{
 		{Method: "GET", Path: "/e2b/{$}", read: (*Admin).page,
-			Doc: "The status page, for a browser. It reads the other routes and changes nothing."},
+			Query: map[string]string{"sandbox": "a sandbox that is explained at once"},
+			Doc:   "The status page, for a browser. It reads the other routes and changes nothing."},
 		{Method: "GET", Path: readyPath, read: (*Admin).ready,
 			Query: map[string]string{"strict": "`true`: 503 also while no cluster can be used, for a load balancer that uses all gateways when none is ready"},
 			Doc: "Whether requests should come: 200 `{\"ready\":true}` once a cluster was seen whole, and 503 `{\"ready\":false}` before that and from the signal to exit on, so that a load balancer takes the gateway out. " +

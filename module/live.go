@@ -20,6 +20,7 @@ type live struct {
 	kinds   []string           // of their registries
 	routes  *routes
 	health  *health
+	counts  map[string]*counted // by cluster, and of none
 	parts   leases
 	stay    func() // takes the gateway out of the exit
 }
@@ -61,6 +62,10 @@ func build(a *App) (_ *live, err error) {
 	if err != nil {
 		return nil, err
 	}
+	l.members = clusters
+	if err := l.leaseCounts(); err != nil {
+		return nil, err
+	}
 	if l.routes, err = l.leaseRoutes(a, client, clientIDs, clusters, adminIDs); err != nil {
 		return nil, err
 	}
@@ -75,7 +80,6 @@ func build(a *App) (_ *live, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.members = clusters
 	for _, registry := range a.registries {
 		l.kinds = append(l.kinds, registry.CaddyModule().ID.Name())
 	}
@@ -102,6 +106,7 @@ func build(a *App) (_ *live, err error) {
 		ClientStall:     time.Duration(a.ClientStall),
 		Silence:         silence{},
 		Deaths:          deaths,
+		Counts:          l.callCounts(),
 		Drains:          drains,
 		History:         history,
 	})
@@ -256,7 +261,11 @@ func makeRegistries(a *App, uses *leases) (members []routing.Member, err error) 
 		if err != nil {
 			return members, fmt.Errorf("cluster %q: %s: %w", c.Name, module.CaddyModule().ID, err)
 		}
-		members = append(members, routing.Member{Cluster: c.Name, Registry: registry})
+		counts, err := leaseCounts(uses, c.Name)
+		if err != nil {
+			return members, err
+		}
+		members = append(members, routing.Member{Cluster: c.Name, Registry: registry, Counts: counts.registry})
 	}
 	return members, nil
 }

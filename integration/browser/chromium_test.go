@@ -24,6 +24,12 @@ const patience = 90 * time.Second
 // The browser dies with ctx, and with the thread that starts it: see run.
 func chromium(ctx context.Context, t *testing.T, e *harness.Endpoint, args ...string) *exec.Cmd {
 	t.Helper()
+	return plainChromium(ctx, t, append([]string{"--ignore-certificate-errors-spki-list=" + publicKey(t, e)}, args...)...)
+}
+
+// plainChromium is chromium that trusts nobody.
+func plainChromium(ctx context.Context, t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
 	program := ""
 	for _, name := range []string{"chromium-headless-shell", "chromium"} {
 		if found, err := exec.LookPath(name); err == nil {
@@ -43,7 +49,6 @@ func chromium(ctx context.Context, t *testing.T, e *harness.Endpoint, args ...st
 	cmd := exec.CommandContext(ctx, program, append([]string{
 		"--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run", "--disable-background-networking",
 		"--disable-component-update", "--disable-extensions", "--user-data-dir=" + home,
-		"--ignore-certificate-errors-spki-list=" + publicKey(t, e),
 	}, args...)...)
 	cmd.Env = append(os.Environ(), "HOME="+home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}

@@ -27,9 +27,14 @@ type setting struct {
 // gateway itself must know what clients dial.
 const Port = "<port>"
 
+// Admin stands in a Caddyfile for the address of Caddy's admin endpoint, which has one
+// in a [Process].
+const Admin = "<admin>"
+
 // fill puts the port into a Caddyfile.
 func (s *setting) fill(t testing.TB, caddyfile string) string {
 	t.Helper()
+	caddyfile = strings.ReplaceAll(caddyfile, Admin, s.admin)
 	if !strings.Contains(caddyfile, Port) {
 		return caddyfile
 	}
@@ -72,7 +77,7 @@ func (s *setting) apply(t testing.TB, adapted []byte) (config []byte, e Endpoint
 	if err := json.Unmarshal(adapted, &root); err != nil {
 		t.Fatalf("reading the adapted config: %v", err)
 	}
-	root["admin"] = s.adminConfig()
+	root["admin"] = s.adminConfig(child(root, "admin")["origins"])
 	root["storage"] = object{"module": "file_system", "root": filepath.Join(s.dir, "storage")}
 	s.catchLogs(root)
 
@@ -130,8 +135,12 @@ func (s *setting) place(t testing.TB, server object, e *Endpoint) {
 	}
 }
 
-func (s *setting) adminConfig() object {
+// adminConfig keeps the origins of the Caddyfile, nil for none.
+func (s *setting) adminConfig(origins any) object {
 	config := object{"config": object{"persist": false}}
+	if origins != nil {
+		config["origins"] = origins
+	}
 	if s.admin == "" {
 		config["disabled"] = true
 	} else {
