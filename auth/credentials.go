@@ -42,6 +42,9 @@ const (
 	Kept
 	// Dropped: it ends here, and only the gateway may send one.
 	Dropped
+	// Checked: it goes on when it is well-formed, see package handlers. Only the
+	// gateway may say that it is.
+	Checked
 )
 
 // family is a set of headers with one rule.
@@ -75,6 +78,10 @@ const (
 	framings
 	// hops end at each hop (RFC 9110 section 7.6.1, and older names).
 	hops
+	// traces join what several programs log about one request. ROCK writes its own
+	// into every line of its log as it came. An app's clients may mean something
+	// else by the names.
+	traces
 )
 
 // guarded are the headers that the gateway has a rule for. Every spelling of a
@@ -109,6 +116,9 @@ var guarded = map[string]family{
 	"keep-alive":               hops,
 	"upgrade":                  hops,
 	"http2-settings":           hops,
+	"traceparent":              traces,
+	"tracestate":               traces,
+	"eagleeye-traceid":         traces,
 	// A CGI program would take it for its proxy (httpoxy).
 	"proxy": hops,
 }
@@ -188,6 +198,11 @@ func (h Hop) passageOf(f family) Passage {
 		kept = h == App
 	case authorizations:
 		kept = h != Control
+	case traces:
+		if h != App {
+			return Checked
+		}
+		return Passes
 	}
 	if kept {
 		return Kept

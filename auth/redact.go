@@ -1,6 +1,7 @@
 package auth
 
 import (
+	"maps"
 	"net/http"
 	"net/url"
 	"strings"
@@ -56,12 +57,10 @@ var redacted = []string{Redacted}
 
 // RedactHeader returns headers for a log: without the values of those that are
 // secret, and without secrets in those that hold an address, such as Referer.
-// The headers it is given stay as they are.
+// The headers it is given stay as they are, and are what it returns where there is
+// nothing to hide.
 func RedactHeader(h http.Header) http.Header {
-	if h == nil {
-		return nil
-	}
-	shown := make(http.Header, len(h))
+	shown, copied := h, false
 	for name, values := range h {
 		switch {
 		case secretName(name):
@@ -69,6 +68,11 @@ func RedactHeader(h http.Header) http.Header {
 		case anyContains(values, "=") || anyContains(values, "@"):
 			// Only then can there be anything in it.
 			values = redactAll(values)
+		default:
+			continue
+		}
+		if !copied {
+			shown, copied = maps.Clone(h), true
 		}
 		shown[name] = values
 	}

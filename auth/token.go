@@ -139,29 +139,49 @@ func (c Claim) By(subject string) bool {
 // asks nobody, so the sandbox may be gone, and its id may be somebody else's by
 // now: the caller compares the claim with the owner.
 func (t *Tokens) Check(kind Kind, token, sandboxID string) (Claim, bool) {
+	var payload [tagSize + macSize]byte
+	id, ok := takeApart(kind, token, &payload)
+	k := t.key(id)
+	if !ok || k == nil {
+		return Claim{}, false
+	}
+	c := Claim{key: k}
+	copy(c.tag[:], payload[:])
+	mac := k.mac(kind, sandboxID, payload[:tagSize])
+	return c, hmac.Equal(mac[:], payload[tagSize:])
+}
+
+// MadeElsewhere reports what has the form of a token and names a key that is not
+// among t's: so do the tokens of a key that was taken away, or that another gateway
+// was given first. It is for operators, and proves nothing: anybody can write one.
+func (t *Tokens) MadeElsewhere(kind Kind, token string) bool {
+	var payload [tagSize + macSize]byte
+	id, ok := takeApart(kind, token, &payload)
+	return ok && ValidTokenKeyID(id) && t.key(id) == nil
+}
+
+// takeApart reads the form of a token.
+func takeApart(kind Kind, token string, payload *[tagSize + macSize]byte) (keyID string, ok bool) {
 	rest, ok := strings.CutPrefix(token, string(kind))
 	if !ok {
-		return Claim{}, false
+		return "", false
 	}
-	id, text, ok := strings.Cut(rest, "_")
-	var payload [tagSize + macSize]byte
+	keyID, text, ok := strings.Cut(rest, "_")
 	if !ok || len(text) != tokenText.EncodedLen(len(payload)) {
-		return Claim{}, false
+		return "", false
 	}
-	if n, err := strictText.Decode(payload[:], []byte(text)); err != nil || n != len(payload) {
-		return Claim{}, false
-	}
+	n, err := strictText.Decode(payload[:], []byte(text))
+	return keyID, err == nil && n == len(payload)
+}
+
+// key is the key with an id, or nil.
+func (t *Tokens) key(id string) *tokenKey {
 	for i := range t.keys {
-		k := &t.keys[i]
-		if k.id != id {
-			continue
+		if t.keys[i].id == id {
+			return &t.keys[i]
 		}
-		c := Claim{key: k}
-		copy(c.tag[:], payload[:])
-		mac := k.mac(kind, sandboxID, payload[:tagSize])
-		return c, hmac.Equal(mac[:], payload[tagSize:])
 	}
-	return Claim{}, false
+	return nil
 }
 
 // All calls yield with the token of the sandbox and the owner for each key, the

@@ -64,6 +64,9 @@ func (c *Config) Check() error {
 	if c.ReadyWaiting < 0 {
 		return errors.New("ready_waiting must not be negative")
 	}
+	if c.LogSampling < 0 || c.LogSampling > maxLogSampling {
+		return fmt.Errorf("log_sampling must be from 1 to %d", maxLogSampling)
+	}
 	for _, n := range []int64{c.MaxHeldEnvelope, c.BufferBody, c.MaxControlBody} {
 		if n < 0 {
 			return errors.New("max_held_envelope, buffer_body and max_control_body must not be negative")
@@ -82,6 +85,9 @@ func (c *Config) Check() error {
 	}
 	return c.checkAccess()
 }
+
+// maxLogSampling is the greatest [Config.LogSampling].
+const maxLogSampling = 1_000_000
 
 // checkRegistries sees to it that no two clusters read the same records.
 func (c *Config) checkRegistries() error {

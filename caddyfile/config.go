@@ -160,6 +160,12 @@ type Config struct {
 	// over) until the last stream and the last call have been ended. Where the
 	// global option grace_period is set, that holds. Default: 30s.
 	DrainTimeout caddy.Duration `json:"drain_timeout,omitempty"`
+
+	// LogSampling thins the access log of what e2b serves: one in so many requests
+	// that ended well has a line, by chance. Those that did not all have one, and so do
+	// those that ROCK or a sandbox has answered with a status of 500 or above.
+	// Default: 1, all.
+	LogSampling int `json:"log_sampling,omitempty"`
 }
 
 // ClusterConfig is one ROCK deployment.

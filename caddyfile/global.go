@@ -41,6 +41,7 @@ import (
 //	    client_stall      <duration>|off
 //	    default_lifetime  <duration>
 //	    drain_timeout     <duration>
+//	    log_sampling      <number>
 //	}
 //
 // All but cluster may come once. A size is a number of bytes or has a unit:
@@ -116,10 +117,12 @@ func ParseGlobal(d *caddyfile.Dispenser) (*Config, error) {
 			return wholeSeconds(d, &c.DefaultLifetime)
 		case "drain_timeout":
 			return duration(d, &c.DrainTimeout)
+		case "log_sampling":
+			return number(d, &c.LogSampling, 1, maxLogSampling)
 		default:
 			return unknown(d, option, "cluster", "registry", "cache", "keys", "tokens", "unowned", "health", "domain", "traffic", "sandbox_address", "ready_timeout", "ready_waiting",
 				"activity", "cors", "limits", "rock_api", "dial_timeout", "idle_timeout", "upstream_client",
-				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout")
+				"control_timeout", "max_held_envelope", "buffer_body", "max_control_body", "upstream_idle", "client_stall", "default_lifetime", "drain_timeout", "log_sampling")
 		}
 	}, "cluster")
 	if err != nil {

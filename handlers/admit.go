@@ -103,7 +103,7 @@ func (a *Access) examineToken(ctx context.Context, token, sandboxID string) (pro
 	if a.Tokens != nil {
 		claim, ok := a.Tokens.Check(auth.AccessToken, token, sandboxID)
 		if !ok {
-			return proof{}, tokenWrong, errTokenWrong
+			return proof{}, tokenWrong, a.whyWrong(auth.AccessToken, token, errTokenWrong)
 		}
 		return proof{kind: proofToken, claim: claim}, cause.Failure{}, nil
 	}
@@ -121,6 +121,7 @@ func (a *Access) examineToken(ctx context.Context, token, sandboxID string) (pro
 
 var (
 	errTokenWrong = errors.New("the access token was not made here for this sandbox")
+	errOtherKey   = errors.New("the token names a token key that this gateway does not have")
 	errScope      = errors.New("the API key lacks the scope data")
 	errVisitor    = errors.New("the sandbox is private, and nothing was shown")
 	errForeign    = errors.New("the sandbox belongs to somebody else, or to nobody that is known")
@@ -128,6 +129,15 @@ var (
 	// than may know whose a sandbox is.
 	errNotFound = errors.New("there is no such sandbox for this credential")
 )
+
+// whyWrong is what the log has of a token that opens nothing: wrong, or that its key is
+// missing here.
+func (a *Access) whyWrong(kind auth.Kind, token string, wrong error) error {
+	if a.Tokens.MadeElsewhere(kind, token) {
+		return errOtherKey
+	}
+	return wrong
+}
 
 // causeOfKeys is why the store of keys has not answered.
 func causeOfKeys(ctx context.Context) cause.Failure {

@@ -172,6 +172,7 @@ func (g *guarded) try(t *testing.T, k kind, id string, values ...string) reply {
 	}
 	r := g.send(t, k.method, k.target, k.contentType, "", headers...)
 	r.header.Del("Date")
+	r.nameless()
 	return r
 }
 

@@ -80,7 +80,7 @@ func cachedCall(t testing.TB, ahead int) (call func(), client *nobody) {
 		clear(w.header)
 		body.Reset(question)
 		w.taken, w.flushes = 0, 0
-		out := g.Serve(w, r, Data, Stranger)
+		out := g.Serve(w, r, Data, Stranger, nil)
 		if out.End != cause.OK || w.status != 200 || w.taken != len(answer) {
 			t.Fatal(out, w)
 		}

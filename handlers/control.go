@@ -50,7 +50,10 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 			return refuse(w, r, out, f)
 		}
 	}
-	if f, err := g.permit(r.Context(), who, op); f.Cause != cause.OK {
+	begun := out.Trail.now()
+	f, err = g.permit(r.Context(), who, op)
+	out.Trail.lookedUp(begun)
+	if f.Cause != cause.OK {
 		out.Err = err
 		return refuse(w, r, out, f)
 	}
@@ -73,7 +76,7 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		}
 		defer placed()
 	}
-	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
+	ctx, cancel := context.WithTimeout(withTrail(r.Context(), out.Trail), g.opt.ControlTimeout)
 	defer cancel()
 	if op.Name == killCall || op.Name == pauseCall {
 		defer g.opt.Deaths.begin(op.SandboxID)()
@@ -120,7 +123,7 @@ func (g *Gateway) serveControl(w http.ResponseWriter, r *http.Request, out Outco
 		}
 		return refuse(w, r, out, cause.Failure{Cause: cause.ClusterUnreachable})
 	}
-	out.Err = nil
+	out.Err, out.Status = nil, uint16(resp.StatusCode)
 	defer resp.Body.Close()
 	return g.answerControl(ctx, w, r, who, resp, out)
 }
@@ -157,7 +160,7 @@ func (g *Gateway) sendControl(ctx context.Context, r *http.Request, who *caller,
 		role = cluster.Proxy
 	}
 	return RoleClient{role, g.opt.Upstream}.Do(ctx, func() *http.Request {
-		req := outbound(ctx, r, g.controlHop())
+		req := outbound(ctx, r, g.controlHop(), trailOf(ctx))
 		// The answer must be read, so nobody may compress it.
 		delete(req.Header, "Accept-Encoding")
 		if who != nil {

@@ -27,7 +27,10 @@ type dataCall struct {
 	body    *streamedBody // nil when the body was read first
 	dog     watchdog
 	line    *lifeline // of the request that was sent on, nil before
-	listed  *running  // where the call is registered, nil while it is not
+	// learned is when it became known that the sandbox does not run any more, since the
+	// line began; 0 before.
+	learned time.Duration
+	listed  *running // where the call is registered, nil while it is not
 	proto   protocol.Protocol
 	// waited: the client took its time for a small body.
 	waited bool
@@ -87,7 +90,9 @@ func (g *Gateway) newCall(r *http.Request, host *routing.Host, out *Outcome) (*d
 		out.Err = err
 		return nil, proof{}, f
 	}
+	begun := out.Trail.now()
 	route, source, f, err := g.lookup(r.Context(), shown, target.SandboxID)
+	out.Trail.lookedUp(begun)
 	out.Lookup = source
 	if f.Cause != cause.OK && !g.waits(out.Operation, f.Cause) {
 		if out.Err = err; f.Cause == cause.SandboxFailed {
@@ -184,7 +189,10 @@ func (c *dataCall) serve() {
 	defer c.done()
 	if c.route.State == routing.StateStarting {
 		c.silence.ofBoth()
-		if f := c.awaitReady(); f != nil {
+		begun := c.out.Trail.now()
+		f := c.awaitReady()
+		c.out.Trail.waited(begun)
+		if f != nil {
 			c.fail(*f)
 			return
 		}
@@ -218,6 +226,7 @@ func (c *dataCall) serve() {
 		return
 	}
 	defer resp.Body.Close()
+	c.out.Status = uint16(resp.StatusCode)
 	if websocket.Requested(c.r) && websocket.Switched(resp) && websocket.Accepted(c.r, resp) {
 		c.silence.ofBoth()
 		c.tunnel(resp)
@@ -256,7 +265,8 @@ func (c *dataCall) nextHop() auth.Hop {
 func (c *dataCall) request() (*http.Request, error) {
 	c.line = &c.ownLine
 	c.line.begin(c.r.Context())
-	req := c.sent.outbound(c.line, c.r, c.nextHop())
+	c.line.trail = c.out.Trail
+	req := c.sent.outbound(c.line, c.r, c.nextHop(), c.out.Trail)
 	if c.toApp() {
 		forApp(req, c.r)
 	} else {
@@ -326,6 +336,9 @@ func (c *dataCall) done() {
 		_ = c.control.Flush() // it need not wait for the client's body
 	}
 	c.dog.stop()
+	if c.listed != nil && c.listed.stream {
+		c.g.countsOf(c.listed.route.Cluster).streamEnds[c.out.End].Add(1)
+	}
 	c.unregister()
 	c.ownLine.end()
 	if c.body != nil {
@@ -346,6 +359,7 @@ func (c *dataCall) register(stream bool) {
 	}
 	c.g.calls.add(c.listed)
 	if stream {
+		c.g.countsOf(c.listed.route.Cluster).streams.Add(1)
 		c.out.Stream = true
 		c.listed.seen = sight{c.out.Operation.Name, c.out.Subject, c.r.RemoteAddr, c.target.Port, c.line.begun}
 		c.g.streams.add(c.listed)
@@ -361,6 +375,7 @@ func (c *dataCall) unregister() {
 	}
 	lasted := c.g.calls.remove(c.listed)
 	if c.listed.stream {
+		c.g.countsOf(c.listed.route.Cluster).streams.Add(-1)
 		c.g.streams.remove(c.listed)
 	} else if lasted {
 		c.g.opt.History.lasted(&c.out, c.line.begun)

@@ -2,6 +2,7 @@ package handlers
 
 import (
 	"errors"
+	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
@@ -62,13 +63,22 @@ func (c *dataCall) explain(f cause.Failure) cause.Failure {
 	case cause.UpstreamIdle:
 		f = cause.Failure{Cause: by} // unless there is a reason for it
 	default:
+		c.learn(learnedAt(c.line))
 		return cause.Failure{Cause: by}
 	}
-	why := c.g.looks.why(c.r.Context(), c.route)
+	why, at := c.g.looks.whyAndWhen(c.r.Context(), c.route)
+	c.learn(at)
 	if why == cause.OK || why == cause.SandboxStopped && !c.proto.Framed() {
 		return f
 	}
 	return cause.Failure{Cause: why}
+}
+
+// learn notes when it became known what has become of the sandbox, if it did.
+func (c *dataCall) learn(at time.Time) {
+	if !at.IsZero() {
+		c.learned = max(at.Sub(c.line.begun), 1)
+	}
 }
 
 // lookAgain asks the registry afresh. Its bound is the cache's lookup timeout.

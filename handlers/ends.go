@@ -15,6 +15,14 @@ type ended struct{ cause cause.Cause }
 
 func (e ended) Error() string { return "ended by the gateway: " + e.cause.String() }
 
+// died is ended for a sandbox of which it became known at some moment.
+type died struct {
+	ended
+	at time.Time
+}
+
+func (d died) Unwrap() error { return d.ended }
+
 // endedBy is why the gateway gave up the call whose context is ctx, and
 // cause.OK if it did not.
 func endedBy(ctx context.Context) cause.Cause {
@@ -23,6 +31,14 @@ func endedBy(ctx context.Context) cause.Cause {
 		return e.cause
 	}
 	return cause.OK
+}
+
+// learnedAt is when the gateway learnt of the end of a sandbox, for which it gave up the
+// call whose context is ctx; the zero time if that was not why.
+func learnedAt(ctx context.Context) time.Time {
+	var d died
+	errors.As(context.Cause(ctx), &d)
+	return d.at
 }
 
 // deadlineGrace is what the other side gets beyond the client's deadline to say

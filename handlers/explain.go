@@ -114,7 +114,7 @@ func (g *Gateway) Explain(ctx context.Context, q Question) (Explanation, error) 
 		}
 	}
 	told := answerRecorder{header: http.Header{}}
-	out := dry.Serve(&told, r, q.Planes, q.Peer)
+	out := dry.Serve(&told, r, q.Planes, q.Peer, nil)
 
 	e := Explanation{
 		Cause:     cause.OK.String(),

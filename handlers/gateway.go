@@ -77,6 +77,10 @@ type Options struct {
 	// Deaths is shared by the gateways that may serve the same sandboxes.
 	// Default: one of this gateway's own.
 	Deaths *Deaths
+	// Counts are what calls leave behind for metrics, by the name of their cluster, and
+	// under "" those for which no cluster was asked. Gateways that follow one another
+	// share them. Default, also for each that is missing: the gateway's own.
+	Counts map[string]*Counts
 	// Drains is what operators have taken out of service. Nil: nothing ever is.
 	Drains *Drains
 	// History is told of calls that took long. Nil: nobody is.
@@ -111,6 +115,7 @@ type Gateway struct {
 	lists    *lists
 	ready    readiness
 	activity activity
+	counts   []*Counts       // of the clusters, in their order, and then of none
 	floor    time.Duration   // notFoundFloor, but for tests with sockets
 	ctx      context.Context // ends with Close
 	tasks    sync.WaitGroup  // that end with it
@@ -167,6 +172,7 @@ func New(opt Options) *Gateway {
 	g.ctx = ctx
 	g.calls.over = make(chan struct{}, 1)
 	g.lists = newLists(opt.Clusters)
+	g.shareCounts()
 	for _, c := range opt.Clusters {
 		g.clusters[c.Name] = c
 	}

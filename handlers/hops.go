@@ -137,7 +137,9 @@ func (c *dataCall) send(req *http.Request, hops []hop) (*http.Response, error) {
 			c.g.activity.touch(c.route) // ROCK does not see it
 		}
 		var resp *http.Response
+		begun := c.out.Trail.now()
 		resp, err = c.g.opt.Upstream.RoundTrip(req)
+		c.out.Trail.roundTripped(begun)
 		if !dialFailed(err) {
 			if h.endpoint != nil && err == nil {
 				c.cluster.Proxy.Dialled(h.endpoint)

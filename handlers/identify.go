@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/subtle"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"time"
@@ -87,7 +88,10 @@ const maxKeyLength = 512
 // known looks an API key up. It fails with auth.ErrUnknownKey for all that opens
 // nothing, and with the store's error when nobody can say.
 func (a *Access) known(ctx context.Context, secret string) (*auth.Key, error) {
-	if secret == "" || len(secret) > maxKeyLength {
+	switch {
+	case secret == "":
+		return nil, errNoKey
+	case len(secret) > maxKeyLength:
 		return nil, auth.ErrUnknownKey
 	}
 	digest := auth.DigestOf(secret)
@@ -104,6 +108,9 @@ func (a *Access) known(ctx context.Context, secret string) (*auth.Key, error) {
 	}
 	return key, nil
 }
+
+// errNoKey is an unknown key of which operators are told more than clients.
+var errNoKey = fmt.Errorf("no API key was sent: %w", auth.ErrUnknownKey)
 
 // errTwoKeys is what a request is told that could be read in two ways.
 var errTwoKeys = errors.New("the request must carry one API key, and once")

@@ -106,7 +106,7 @@ func (c *lifeCall) resume(seconds int64) *lifeAnswer {
 	}
 	if l := c.g.opt.Limits; l != nil && !c.g.opt.Deaths.restarts.pending(id) {
 		if r := l.Create(c.who.limits()); r != nil {
-			a := failed(limited(r), nil)
+			a := failed(*c.g.limited(routing.ControlPlane, c.cluster.Name, r), nil)
 			return &a
 		}
 	}

@@ -19,6 +19,7 @@ import (
 type lifeline struct {
 	parent context.Context // of the client's request
 	begun  time.Time
+	trail  *Trail // or nil
 
 	mu       sync.Mutex
 	real     context.Context // nil while nobody has needed it
@@ -72,6 +73,9 @@ func (l *lifeline) err() error {
 
 // Value implements [context.Context].
 func (l *lifeline) Value(key any) any {
+	if v := l.trail.value(key); v != nil {
+		return v
+	}
 	l.mu.Lock()
 	of := l.real
 	l.mu.Unlock()

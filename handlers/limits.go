@@ -28,10 +28,12 @@ func headerSize(r *http.Request) int {
 	return n
 }
 
-// limited is what a caller is told who has reached a limit.
-func limited(r *limit.Refusal) cause.Failure {
+// limited is what a caller is told who has reached a limit. cluster is "" for a call of
+// which it is not known yet.
+func (g *Gateway) limited(plane routing.Plane, cluster string, r *limit.Refusal) *cause.Failure {
+	g.countsOf(cluster).limits[plane][r.Limit].Add(1)
 	seconds := int((r.After + time.Second - 1) / time.Second)
-	return cause.Failure{Cause: cause.Limit, Message: r.Text, RetryAfter: max(seconds, 1)}
+	return &cause.Failure{Cause: cause.Limit, Message: r.Text, RetryAfter: max(seconds, 1)}
 }
 
 // limits are the limits that hold for the caller of the control plane.
@@ -76,8 +78,7 @@ func (c *dataCall) withinLimits(p proof) (done func(), _ *cause.Failure) {
 	}
 	who := c.g.limitsOf(c.r.Context(), p, c.route)
 	if r := l.Request(who); r != nil {
-		f := limited(r)
-		return nil, &f
+		return nil, c.g.limited(routing.DataPlane, c.out.Cluster, r)
 	}
 	if f := c.g.bounded(c.w, c.r, who); f != nil {
 		return nil, f
@@ -87,8 +88,7 @@ func (c *dataCall) withinLimits(p proof) (done func(), _ *cause.Failure) {
 	}
 	stream, r := l.Open(who)
 	if r != nil {
-		f := limited(r)
-		return nil, &f
+		return nil, c.g.limited(routing.DataPlane, c.out.Cluster, r)
 	}
 	return stream.Close, nil
 }
@@ -104,8 +104,7 @@ func (g *Gateway) withinLimits(w http.ResponseWriter, r *http.Request, who *call
 		refusal = l.Create(who.limits())
 	}
 	if refusal != nil {
-		f := limited(refusal)
-		return &f
+		return g.limited(op.Plane, "", refusal)
 	}
 	return g.bounded(w, r, who.limits())
 }

@@ -95,7 +95,7 @@ func TestATrustedProxyIsBelievedAndAppendedTo(t *testing.T) {
 	r.Header["X-Forwarded-Proto"] = []string{"https"}
 	r.Header["X_forwarded_host"] = []string{"evil.test"}
 	TrustedProxy.meet(r)
-	h := outbound(t.Context(), r, 0).Header
+	h := outbound(t.Context(), r, 0, nil).Header
 	if h.Get("X-Forwarded-For") != "198.51.100.1, 198.51.100.2, 192.0.2.7" || h.Get("X-Forwarded-Proto") != "https" ||
 		h.Get("X-Forwarded-Host") != "sandbox.example.com" || h["X_forwarded_host"] != nil {
 		t.Errorf("%v", h)

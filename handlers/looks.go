@@ -36,6 +36,7 @@ type look struct {
 	told  chan cause.Cause // what a call of the control plane made of it
 	done  chan struct{}
 	found cause.Cause // to be read once done is closed
+	at    time.Time   // when it was found; the same
 }
 
 // why tells what became of a sandbox whose connection was lost: SandboxGone,
@@ -43,12 +44,18 @@ type look struct {
 // registered or nobody can say. It takes at most Options.LookBound, unless a
 // call that may be ending the sandbox is under way.
 func (l *looks) why(ctx context.Context, route *routing.Route) cause.Cause {
+	why, _ := l.whyAndWhen(ctx, route)
+	return why
+}
+
+// whyAndWhen is why, and when that was found.
+func (l *looks) whyAndWhen(ctx context.Context, route *routing.Route) (cause.Cause, time.Time) {
 	k := l.join(route)
 	select {
 	case <-k.done:
-		return k.found
+		return k.found, k.at
 	case <-ctx.Done():
-		return cause.ClientGone
+		return cause.ClientGone, time.Now()
 	}
 }
 
@@ -71,6 +78,7 @@ func (l *looks) join(route *routing.Route) *look {
 	l.running[route.SandboxID] = append(l.running[route.SandboxID], k)
 	go func() {
 		k.found = l.find(k)
+		k.at = time.Now()
 		close(k.done)
 	}()
 	return k

@@ -83,7 +83,7 @@ func (g *Gateway) serveNative(w http.ResponseWriter, r *http.Request, out Outcom
 		return refuse(w, r, out, f)
 	}
 	out.SandboxID = nativeSandbox(out.Operation, r.URL.RawQuery, body)
-	ctx, cancel := context.WithTimeout(r.Context(), g.opt.ControlTimeout)
+	ctx, cancel := context.WithTimeout(withTrail(r.Context(), out.Trail), g.opt.ControlTimeout)
 	defer cancel()
 	call := &running{cancel: cancelFunc(func(error) { cancel() })}
 	g.calls.add(call)
@@ -101,6 +101,7 @@ func (g *Gateway) serveNative(w http.ResponseWriter, r *http.Request, out Outcom
 		return refuse(w, r, out, controlFailure(r.Context(), ctx, err))
 	}
 	defer resp.Body.Close()
+	out.Status = uint16(resp.StatusCode)
 	if !knownStatus(resp.StatusCode) || isRedirect(resp.StatusCode) {
 		return refuse(w, r, out, unknownOutcome(cause.UpstreamInvalid))
 	}

@@ -39,7 +39,7 @@ func FuzzOutbound(f *testing.F) {
 			hop = auth.Envd
 		}
 		Stranger.meet(r)
-		out := outbound(t.Context(), r, hop)
+		out := outbound(t.Context(), r, hop, nil)
 		pointAt(out, "http", "life", "10.0.0.1:1")
 		out.Body = http.NoBody
 		var wire bytes.Buffer

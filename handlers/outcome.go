@@ -34,4 +34,12 @@ type Outcome struct {
 	Err error
 	// Abort: the transport must be broken, see Gateway.Serve.
 	Abort bool
+	// Status is what ROCK or the sandbox has answered, or 0. The client was told
+	// something else if the gateway has translated it.
+	Status uint16
+	// Trail is what was given to Gateway.Serve, or that of a request which the
+	// gateway itself has ended; or nil.
+	Trail *Trail
+
+	peer Peer
 }

@@ -114,7 +114,7 @@ func TestWhatIsNotTheCallersIsNotFound(t *testing.T) {
 			if code, _ := r.e2b(t); code != 404 || r.status != 404 {
 				t.Errorf("%s: %d %s", id, r.status, r.body)
 			}
-			return fmt.Sprint(r.header, r.body), time.Since(begun)
+			return fmt.Sprint(r.nameless().header, r.body), time.Since(begun)
 		}
 		for _, method := range []string{"GET", "DELETE"} {
 			want, wantTime := ask("unknown", method)

@@ -23,6 +23,7 @@ func (g *Gateway) awaitReady(ctx context.Context, route *routing.Route) (_ *rout
 	if g.opt.ReadyTimeout < 0 {
 		return nil, f, nil
 	}
+	defer g.countWait(route.Cluster)(&f)
 	p, refusal := g.ready.join(route)
 	if p == nil {
 		f.Cause = refusal

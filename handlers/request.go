@@ -51,11 +51,15 @@ func endToEnd(dst, src http.Header) {
 
 // forward copies the headers of a request that may go on to the next hop. What
 // the gateway sets itself is set afterwards, so Connection cannot take it away.
-func forward(dst, src http.Header, hop auth.Hop) {
+// traced reports headers that are the caller's to check, and were not copied.
+func forward(dst, src http.Header, hop auth.Hop) (traced bool) {
 	named := connectionNames(src)
 	for name, values := range src {
 		switch hop.PassageOf(name) {
 		case auth.Dropped:
+			continue
+		case auth.Checked:
+			traced = true
 			continue
 		case auth.Passes:
 			if named[name] {
@@ -67,6 +71,7 @@ func forward(dst, src http.Header, hop auth.Hop) {
 	if hop == auth.Envd {
 		auth.OnlyBasic(dst)
 	}
+	return traced
 }
 
 // answerHeaders copies the headers of an answer to the client. Location names
@@ -118,6 +123,7 @@ type parts struct {
 	hop                           [1]hop
 	url                           url.URL
 	sandboxID, forwardedFor, host [1]string
+	traceID                       [1]string
 	body                          bytes.Reader
 	small                         [smallBody]byte
 }
@@ -127,12 +133,13 @@ type parts struct {
 const smallBody = 512
 
 // outbound makes the request that is sent on for r. The path, the query and the
-// Host stay as they came, to the byte. The body must be set by the caller.
-func outbound(ctx context.Context, r *http.Request, hop auth.Hop) *http.Request {
-	return new(parts).outbound(ctx, r, hop)
+// Host stay as they came, to the byte. The body must be set by the caller. The trail
+// is that of the call, if it has one.
+func outbound(ctx context.Context, r *http.Request, hop auth.Hop, trail *Trail) *http.Request {
+	return new(parts).outbound(ctx, r, hop, trail)
 }
 
-func (p *parts) outbound(ctx context.Context, r *http.Request, hop auth.Hop) *http.Request {
+func (p *parts) outbound(ctx context.Context, r *http.Request, hop auth.Hop, trail *Trail) *http.Request {
 	p.url = exactURL(r)
 	out := (&http.Request{
 		Method:     r.Method,
@@ -143,7 +150,9 @@ func (p *parts) outbound(ctx context.Context, r *http.Request, hop auth.Hop) *ht
 		Header:     make(http.Header, len(r.Header)+setHere),
 		Host:       r.Host,
 	}).WithContext(ctx)
-	forward(out.Header, r.Header, hop)
+	if traced := forward(out.Header, r.Header, hop); hop != auth.App && (traced || trail != nil) {
+		p.setTrace(out.Header, r.Header, trail)
+	}
 	p.setForwarded(out.Header, r)
 	if _, ok := out.Header["User-Agent"]; !ok {
 		// net/http would put its own name here.

@@ -28,6 +28,6 @@ func BenchmarkOutbound(b *testing.B) {
 	r := sdkRequest()
 	b.ReportAllocs()
 	for b.Loop() {
-		outbound(b.Context(), r, auth.Envd)
+		outbound(b.Context(), r, auth.Envd, nil)
 	}
 }

@@ -28,13 +28,16 @@ const roleLifecycle = "role"
 // Only a failed dial leads to the next address, and to another request: after
 // that nobody knows what ROCK has done.
 func (c RoleClient) Do(ctx context.Context, makeRequest func() *http.Request) (*http.Response, string, error) {
+	trail := trailOf(ctx)
 	var lastErr error
 	for _, e := range c.Role.Candidates("") {
 		req := makeRequest()
 		pointAt(req, e.Scheme, roleLifecycle, e.Address)
 		// A role may stand behind a server that goes by names.
 		req.Host = e.Address
+		begun := trail.now()
 		resp, err := c.Upstream.RoundTrip(req)
+		trail.roundTripped(begun)
 		var dial *upstream.DialError
 		if !errors.As(err, &dial) {
 			if err == nil {
@@ -71,6 +74,9 @@ func (c RoleClient) ask(ctx context.Context, method, target string, body []byte)
 			req.Header["Content-Type"] = []string{"application/json"}
 		}
 		bufferedBody(req, body)
+		if t := trailOf(ctx); t != nil {
+			new(parts).setTrace(req.Header, nil, t)
+		}
 		return req
 	})
 	return resp, err

@@ -37,7 +37,7 @@ func (p Planes) has(plane routing.Plane) bool {
 
 // ServeHTTP serves both planes to peers of which nothing is known.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if out := g.Serve(w, r, Both, Stranger); out.Abort {
+	if out := g.Serve(w, r, Both, Stranger, nil); out.Abort {
 		panic(http.ErrAbortHandler)
 	}
 }
@@ -45,11 +45,19 @@ func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Serve answers r, always: a path that is no call of the given planes gets a
 // 404 in E2B's shape. When Outcome.Abort is set the caller must end with
 // panic(http.ErrAbortHandler), after it has logged what it wants to log: the
-// answer was cut and only a broken transport can tell the client.
-func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer) Outcome {
+// answer was cut and only a broken transport can tell the client. A trail is filled
+// in; nil for none.
+func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer, trail *Trail) Outcome {
+	out := g.serve(w, r, planes, peer, trail)
+	g.count(&out)
+	return out
+}
+
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer, trail *Trail) Outcome {
+	trail.begin(w, r, peer)
 	peer.meet(r)
 	host, badHost := g.hosts.Read(r.Host)
-	out := Outcome{Operation: operationOf(r, host, planes), Err: badHost}
+	out := Outcome{Operation: operationOf(r, host, planes), Err: badHost, Trail: trail, peer: peer}
 	op := &out.Operation
 	if host.Kind == routing.PreviewHost {
 		planes &= Data // there is nothing else
@@ -137,6 +145,8 @@ func tell(w http.ResponseWriter, r *http.Request, out Outcome, f cause.Failure) 
 		out.Abort = true
 		return out
 	}
+	out.Identify(r)
+	out.Trail.mark(w)
 	if out.Operation.Name == healthCall {
 		f.WriteHealth(w)
 		return out

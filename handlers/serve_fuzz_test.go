@@ -59,7 +59,7 @@ func FuzzServe(f *testing.F) {
 						panic(p)
 					}
 				}()
-				d.gateway.Serve(w, r, Both, Stranger)
+				d.gateway.Serve(w, r, Both, Stranger, nil)
 			}()
 			for _, sent := range d.took() {
 				path := sent.URL.Path + sent.URL.Opaque

@@ -69,6 +69,7 @@ func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {
 		c.out.End = c.causeOfEnd(res.ReadErr)
 		c.endStream(p, cause.Failure{Cause: c.out.End, SandboxID: c.target.SandboxID})
 	}
+	c.toldOfEnd()
 }
 
 // classifier is [classifier] for this call. The watchdog hears of each keepalive

@@ -4,6 +4,7 @@ import (
 	"maps"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/routing"
@@ -47,12 +48,14 @@ func (s *streams) remove(r *running) {
 	}
 }
 
-// end ends the streams of a sandbox.
+// end ends the streams of a sandbox of which it has just become known that it does not
+// run any more.
 func (s *streams) end(sandboxID string, why cause.Cause) {
+	known := died{ended{why}, time.Now()}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for r := range s.live[sandboxID] {
-		r.cancel.cancel(ended{why})
+		r.cancel.cancel(known)
 	}
 }
 

@@ -107,7 +107,7 @@ func (a *Access) examineTrafficToken(token, sandboxID string) (proof, cause.Fail
 	}
 	claim, ok := a.Tokens.Check(auth.TrafficToken, token, sandboxID)
 	if !ok {
-		return proof{}, trafficTokenWrong, errTrafficTokenWrong
+		return proof{}, trafficTokenWrong, a.whyWrong(auth.TrafficToken, token, errTrafficTokenWrong)
 	}
 	return proof{kind: proofToken, claim: claim}, cause.Failure{}, nil
 }

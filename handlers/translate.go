@@ -7,6 +7,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
@@ -183,7 +184,11 @@ func (c *dataCall) checkClaim(e upstreamError, messages int64) cause.Failure {
 	now := c.lookAgain()
 	if now == cause.OK {
 		// The record of a dying sandbox outlives its container by a moment.
-		now = c.g.looks.why(c.r.Context(), c.route)
+		var at time.Time
+		now, at = c.g.looks.whyAndWhen(c.r.Context(), c.route)
+		c.learn(at)
+	} else {
+		c.learn(time.Now())
 	}
 	if now == cause.OK && refused {
 		now = c.startsStill()

@@ -48,7 +48,7 @@ func (a *App) Provision(ctx caddy.Context) error {
 		return err
 	}
 	a.held = true
-	return nil
+	return ctx.GetMetricsRegistry().Register(&collector{a.shared})
 }
 
 // prepare expands the config, checks it and loads its modules.

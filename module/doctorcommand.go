@@ -48,15 +48,6 @@ The exit code is 0 when there are no findings, or notes only; 1 when there are; 
 	},
 }
 
-// configFlags are the flags of commands that read a config.
-func configFlags(cmd *cobra.Command) {
-	cmd.Flags().StringP("config", "c", "", "the config (default: the Caddyfile in this directory)")
-	cmd.Flags().StringP("adapter", "a", "", "the adapter of the config, when it is no Caddyfile and no JSON")
-}
-
-// cannotSay is the exit code of commands that have no answer.
-const cannotSay = 2
-
 var errFindings = errors.New("there are findings")
 
 func examine(flags caddycmd.Flags) (int, error) {

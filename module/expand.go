@@ -81,10 +81,15 @@ func expandConfig(c *e2bcaddyfile.Config) error {
 	if e.list("domain", c.Domains); e.err != nil {
 		return e.err
 	}
-	if c.Tokens == nil {
+	return e.tokens(c.Tokens)
+}
+
+// tokens expands the secrets that tokens are made with.
+func (e *expansion) tokens(c *e2bcaddyfile.TokensConfig) error {
+	if c == nil {
 		return nil
 	}
-	for _, key := range c.Tokens.Keys {
+	for _, key := range c.Keys {
 		if key == nil {
 			continue // Check says so
 		}

@@ -32,12 +32,20 @@ import (
 // `{http.e2b.plane}` | `control`, `data` or `none`
 // `{http.e2b.operation}` | The call, e.g. `Sandbox.create` or `process.Process/Start`
 // `{http.e2b.upstream}` | The address the request was sent to, or empty
+// `{http.e2b.upstream_status}` | The HTTP status of ROCK's or the sandbox's answer, or 0
 // `{http.e2b.end}` | How the request ended, e.g. `ok` or `sandbox_gone`
 // `{http.e2b.lookup}` | Where the route came from: `cache`, `registry`, `stale` or `none`
+// `{http.e2b.request_id}` | The request's own name, which is in the header `X-Request-Id` of the answer
+// `{http.e2b.trace_id}` | What other programs call what the request is a part of: the trace-id of `traceparent`, or `eagleeye-traceid`
+// `{http.e2b.lookup_duration}` | How long it took to find out where the sandbox is, and on the control plane whose it is
+// `{http.e2b.ready_duration}` | How long the request waited for its sandbox to start
+// `{http.e2b.connect_duration}` | How long it took to connect to ROCK or the sandbox; 0 on a connection that was there
+// `{http.e2b.first_byte_duration}` | How long ROCK or the sandbox then took to begin its answer
 //
 // They have their values once the handler is done, so in logs and in trace
 // attributes but not in handlers that come before it. The access log has the
-// same as fields, without the prefix.
+// same as fields, without the prefix. The durations are taken, and every request has a
+// request_id, where the server has an access log.
 type Handler struct {
 	e2bcaddyfile.HandlerConfig
 
@@ -47,6 +55,10 @@ type Handler struct {
 	// accessLog says that the server has an access log, which is the only
 	// reader of its fields.
 	accessLog bool
+	// sampling: one in so many healthy requests has a line there.
+	sampling uint32
+	// said counts the lines about requests that failed.
+	said *complaints
 	// unlogged keeps requests out of the access log, because credentials would
 	// be in it.
 	unlogged bool
@@ -59,12 +71,12 @@ func (Handler) CaddyModule() caddy.ModuleInfo {
 
 // Provision finds the app.
 func (h *Handler) Provision(ctx caddy.Context) error {
-	h.logger = ctx.Logger()
+	h.logger, h.said = ctx.Logger(), new(complaints)
 	app, err := ctx.AppIfConfigured(name)
 	if err != nil {
 		return fmt.Errorf("the handler e2b needs the app e2b: %w", err)
 	}
-	h.shared = app.(*App).shared
+	h.shared, h.sampling = app.(*App).shared, uint32(app.(*App).LogSampling)
 	switch h.Plane {
 	case "control":
 		h.planes = handlers.Control
@@ -122,10 +134,15 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		// be a GOAWAY.
 		w.Header().Set("Connection", "close")
 	}
-	out := live.gateway.Serve(w, r, h.planes, peerOf(r))
-	h.record(r, &out)
-	history.Note(r, &out)
-	if out.Abort {
+	s := new(served)
+	var trail *handlers.Trail
+	if h.accessLog {
+		trail = &s.trail
+	}
+	s.out = live.gateway.Serve(w, r, h.planes, peerOf(r), trail)
+	h.record(r, &s.out)
+	history.Note(r, &s.out)
+	if s.out.Abort {
 		panic(http.ErrAbortHandler)
 	}
 	return nil

@@ -50,22 +50,24 @@ func keysNew() *cobra.Command {
 	cmd.Flags().String("subject", "", "whose key it is; keys of one subject see the same sandboxes")
 	cmd.Flags().String("scopes", "", "what the key may do, with commas between (default control,data)")
 	cmd.Flags().String("expires", "", "when the key becomes void (default never)")
-	cmd.Flags().Bool("json", false, "write the key and its record as JSON")
+	jsonFlag(cmd)
 	return cmd
 }
 
 func keysHash() *cobra.Command {
-	return &cobra.Command{
-		Use:   "hash < <file>",
+	cmd := &cobra.Command{
+		Use:   "hash [--json] < <file>",
 		Short: "Prints the digest of the key on standard input",
 		Args:  noArguments,
 		RunE:  caddycmd.WrapCommandFuncForCobra(hashKey),
 	}
+	jsonFlag(cmd)
+	return cmd
 }
 
 func keysCheck() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "check [--config <file>] [--adapter <name>] < <file>",
+		Use:   "check [--config <file>] [--adapter <name>] [--json] < <file>",
 		Short: "Says what the configured store knows of the key on standard input",
 		Long: `Asks the store of API keys in the config for the key on standard input. The exit
 code is 0 when it opens something, 1 when it does not, and 2 when the store cannot
@@ -75,6 +77,7 @@ are read.`,
 		RunE: caddycmd.WrapCommandFuncForCobra(checkKey),
 	}
 	configFlags(cmd)
+	jsonFlag(cmd)
 	return cmd
 }
 
@@ -129,7 +132,7 @@ func expiry(s string, now time.Time) (time.Time, error) {
 	return t, nil
 }
 
-func hashKey(caddycmd.Flags) (int, error) {
+func hashKey(flags caddycmd.Flags) (int, error) {
 	key, err := readKey(os.Stdin)
 	if err != nil {
 		return 1, err
@@ -137,8 +140,11 @@ func hashKey(caddycmd.Flags) (int, error) {
 	if hex := strings.TrimPrefix(key, auth.KeyPrefix); hex == key || strings.Trim(hex, "0123456789abcdef") != "" {
 		fmt.Fprintln(os.Stderr, "note: E2B's SDKs want a key to be e2b_ and hexadecimal digits, unless validate_api_key=False")
 	}
-	_, err = fmt.Println(auth.DigestOf(key))
-	return 0, err
+	digest := auth.DigestOf(key).String()
+	return 0, write(flags, map[string]string{"digest": digest}, func(to io.Writer) error {
+		_, err := fmt.Fprintln(to, digest)
+		return err
+	})
 }
 
 func checkKey(flags caddycmd.Flags) (int, error) {
@@ -162,26 +168,54 @@ func checkKey(flags caddycmd.Flags) (int, error) {
 	if err != nil {
 		return cannotSay, err
 	}
-	k, err := store.Lookup(ctx, auth.DigestOf(key))
+	v, err := verdictOn(store.Lookup(ctx, auth.DigestOf(key)))
+	if err != nil {
+		return cannotSay, err
+	}
+	if err := write(flags, v, v.print); err != nil {
+		return cannotSay, err
+	}
+	return said(v.Verdict == "valid", errVoid)
+}
+
+// keyVerdict is what a store knows of a key.
+type keyVerdict struct {
+	// Verdict is "valid" or "void".
+	Verdict string `json:"verdict"`
+	// Why it is void.
+	Why string `json:"why,omitempty"`
+	// Record is what the store has of it, nil for nothing.
+	Record *auth.Record `json:"record,omitempty"`
+}
+
+// verdictOn is the meaning of a store's answer. The error says that it has none.
+func verdictOn(k *auth.Key, err error) (*keyVerdict, error) {
 	switch {
 	case errors.Is(err, auth.ErrUnknownKey):
-		fmt.Println("void: there is no such key")
-		return 1, errVoid
+		return &keyVerdict{Verdict: "void", Why: "there is no such key"}, nil
 	case err != nil:
-		return cannotSay, err
+		return nil, err
 	}
-	verdict := "valid"
+	record := k.Record()
+	v := &keyVerdict{Verdict: "valid", Record: &record}
 	switch {
 	case k.Disabled:
-		verdict, err = "void: it is disabled", errVoid
+		v.Verdict, v.Why = "void", "it is disabled"
 	case k.Valid(time.Now()) != nil:
-		verdict, err = "void: it has expired", errVoid
+		v.Verdict, v.Why = "void", "it has expired"
 	}
-	fmt.Println(verdict)
-	if err := writeJSON(os.Stdout, k.Record()); err != nil {
-		return cannotSay, err
+	return v, nil
+}
+
+func (v *keyVerdict) print(to io.Writer) error {
+	line := v.Verdict
+	if v.Why != "" {
+		line += ": " + v.Why
 	}
-	return 0, err // an error exits with 1
+	if _, err := fmt.Fprintln(to, line); err != nil || v.Record == nil {
+		return err
+	}
+	return writeJSON(to, v.Record)
 }
 
 var errVoid = errors.New("the key opens nothing")

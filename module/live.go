@@ -19,6 +19,7 @@ type live struct {
 	members []*routing.Cluster // in the order of the config
 	kinds   []string           // of their registries
 	routes  *routes
+	counts  map[string]*counted // by cluster, and of none
 	parts   leases
 	stay    func() // takes the gateway out of the exit
 }
@@ -60,6 +61,10 @@ func build(a *App) (_ *live, err error) {
 	if err != nil {
 		return nil, err
 	}
+	l.members = clusters
+	if err := l.leaseCounts(); err != nil {
+		return nil, err
+	}
 	if l.routes, err = l.leaseRoutes(a, client, clientIDs, clusters, adminIDs); err != nil {
 		return nil, err
 	}
@@ -74,7 +79,6 @@ func build(a *App) (_ *live, err error) {
 	if err != nil {
 		return nil, err
 	}
-	l.members = clusters
 	for _, registry := range a.registries {
 		l.kinds = append(l.kinds, registry.CaddyModule().ID.Name())
 	}
@@ -101,6 +105,7 @@ func build(a *App) (_ *live, err error) {
 		ClientStall:     time.Duration(a.ClientStall),
 		Silence:         silence{},
 		Deaths:          deaths,
+		Counts:          l.callCounts(),
 		Drains:          drains,
 		History:         history,
 	})
@@ -254,7 +259,11 @@ func makeRegistries(a *App, uses *leases) (members []routing.Member, err error) 
 		if err != nil {
 			return members, fmt.Errorf("cluster %q: %s: %w", c.Name, module.CaddyModule().ID, err)
 		}
-		members = append(members, routing.Member{Cluster: c.Name, Registry: registry})
+		counts, err := leaseCounts(uses, c.Name)
+		if err != nil {
+			return members, err
+		}
+		members = append(members, routing.Member{Cluster: c.Name, Registry: registry, Counts: counts.registry})
 	}
 	return members, nil
 }

@@ -16,6 +16,7 @@ var (
 	tables     = caddy.NewUsagePool() // key -> *routes
 	stores     = caddy.NewUsagePool() // key -> *keyStore
 	limiters   = caddy.NewUsagePool() // key -> *limiter
+	counts     = caddy.NewUsagePool() // name of a cluster -> *counted
 )
 
 // key names a part by everything that it is made from: SHA-256 of the JSON of

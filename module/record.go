@@ -1,8 +1,9 @@
 package module
 
 import (
+	"math/rand/v2"
 	"net/http"
-	"strconv"
+	"time"
 
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
@@ -13,8 +14,11 @@ import (
 	"github.com/caddy-e2b/gateway/handlers/cause"
 )
 
-// placeholders is the prefix of what [Handler] documents.
-const placeholders = "http.e2b."
+// served is a request and what becomes of it, in one piece of memory.
+type served struct {
+	out   handlers.Outcome
+	trail handlers.Trail
+}
 
 // record writes down what became of a request: in the access log, in
 // placeholders, and when it ended badly in a log line of its own. An Outcome
@@ -25,10 +29,20 @@ func (h *Handler) record(r *http.Request, out *handlers.Outcome) {
 		// A closure for all of them: most are never asked for.
 		repl.Map(func(key string) (any, bool) { return placeholder(out, key) })
 	}
-	if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok && h.accessLog {
-		extra.Add(zap.Inline((*record)(out))) // each Add costs
+	if h.accessLog {
+		if h.sampling > 1 && healthy(out) && rand.Uint32N(h.sampling) != 0 {
+			caddyhttp.SetVar(ctx, caddyhttp.LogSkipVar, true)
+		} else if extra, ok := ctx.Value(caddyhttp.ExtraLogFieldsCtxKey).(*caddyhttp.ExtraLogFields); ok {
+			extra.Add(zap.Inline((*record)(out))) // each Add costs
+		}
 	}
 	h.complain(r, out)
+}
+
+// healthy reports a request of which there are many and nobody wants to read: it was
+// answered whole, by somebody who has not failed.
+func healthy(out *handlers.Outcome) bool {
+	return out.End == cause.OK && out.Status < http.StatusInternalServerError
 }
 
 // complain logs a request that the gateway itself had to end. An answer of
@@ -49,65 +63,25 @@ func (h *Handler) complain(r *http.Request, out *handlers.Outcome) {
 	case cause.Internal:
 		level = zapcore.ErrorLevel
 	}
-	if entry := h.logger.Check(level, "request ended by the gateway"); entry != nil {
-		line := []zapcore.Field{zap.Inline((*record)(out)), zap.String("method", r.Method), zap.String("remote", r.RemoteAddr)}
-		if out.Err != nil {
-			line = append(line, zap.String("cause", out.Err.Error()))
-		}
-		entry.Write(line...)
+	entry := h.logger.Check(level, "request ended by the gateway")
+	if entry == nil {
+		return
 	}
-}
-
-// record is an outcome as log fields.
-type record handlers.Outcome
-
-// MarshalLogObject implements [zapcore.ObjectMarshaler].
-func (r *record) MarshalLogObject(enc zapcore.ObjectEncoder) error {
-	enc.AddString("sandbox_id", r.SandboxID)
-	enc.AddString("sandbox_port", portText(r.Port))
-	enc.AddString("subject", r.Subject)
-	enc.AddString("cluster", r.Cluster)
-	enc.AddString("plane", r.Operation.Plane.String())
-	enc.AddString("operation", r.Operation.Name)
-	enc.AddString("upstream", r.Upstream)
-	enc.AddString("end", r.End.String())
-	enc.AddString("lookup", r.Lookup.String())
-	return nil
-}
-
-// portText is a port of a sandbox, "" for none.
-func portText(port uint16) string {
-	if port == 0 {
-		return ""
+	now := time.Now()
+	omitted, ok := h.said.admit(out.End, now)
+	if !ok {
+		return
 	}
-	return strconv.Itoa(int(port))
-}
-
-// placeholder is the value of one placeholder.
-func placeholder(out *handlers.Outcome, key string) (any, bool) {
-	if len(key) <= len(placeholders) || key[:len(placeholders)] != placeholders {
-		return nil, false
+	out.Identify(r)
+	line := []zapcore.Field{zap.Inline((*record)(out)), zap.String("method", r.Method), zap.String("remote", r.RemoteAddr)}
+	if began, ok := caddyhttp.GetVar(r.Context(), "start_time").(time.Time); ok {
+		line = append(line, zap.Duration("duration", now.Sub(began)))
 	}
-	switch key[len(placeholders):] {
-	case "sandbox_id":
-		return out.SandboxID, true
-	case "sandbox_port":
-		return portText(out.Port), true
-	case "subject":
-		return out.Subject, true
-	case "cluster":
-		return out.Cluster, true
-	case "plane":
-		return out.Operation.Plane.String(), true
-	case "operation":
-		return out.Operation.Name, true
-	case "upstream":
-		return out.Upstream, true
-	case "end":
-		return out.End.String(), true
-	case "lookup":
-		return out.Lookup.String(), true
-	default:
-		return nil, false
+	if out.Err != nil {
+		line = append(line, zap.String("cause", out.Err.Error()))
 	}
+	if omitted > 0 {
+		line = append(line, zap.Uint64("omitted", omitted))
+	}
+	entry.Write(line...)
 }

@@ -30,8 +30,9 @@ func init() {
 	caddy.RegisterModule(HTTPKeys{})
 	caddy.RegisterModule(ReverseTransport{})
 	caddy.RegisterModule(Permission{})
-	caddycmd.RegisterCommand(keysCommand)
-	caddycmd.RegisterCommand(doctorCommand)
+	for _, command := range commands {
+		caddycmd.RegisterCommand(command)
+	}
 	httpcaddyfile.RegisterGlobalOption(name, parseGlobal)
 	httpcaddyfile.RegisterHandlerDirective(name, parseDirective)
 	httpcaddyfile.RegisterDirectiveOrder(name, httpcaddyfile.Before, "reverse_proxy")

@@ -8,11 +8,17 @@ import (
 
 // role is the balancer of one role's addresses, and with it the knowledge of
 // which of them are down.
-type role struct{ *routing.Balancer }
+type role struct {
+	*routing.Balancer
+	forget []func() // the addresses, see upstreams
+}
 
 // Destruct ends the probes.
 func (r *role) Destruct() error {
 	r.Close()
+	for _, f := range r.forget {
+		f()
+	}
 	return nil
 }
 
@@ -30,7 +36,11 @@ func leaseRole(l *leases, cluster, half string, addresses []string) (*role, stri
 			}
 			endpoints = append(endpoints, e)
 		}
-		return &role{routing.NewBalancer(endpoints, nil)}, nil
+		made := &role{Balancer: routing.NewBalancer(endpoints, nil)}
+		for _, e := range endpoints {
+			made.forget = append(made.forget, upstreams.Know(e.Address))
+		}
+		return made, nil
 	})
 	return r, k, err
 }

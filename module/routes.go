@@ -15,6 +15,7 @@ type routes struct {
 	cache      *routing.Cache
 	union      *routing.Union
 	registries []routing.Registry
+	leave      func() // the ledger
 	uses       leases
 
 	ctx     context.Context // ends with Destruct
@@ -30,6 +31,7 @@ func newRoutes(members []routing.Member, options routing.CacheOptions, uses leas
 	}
 	r.union = routing.NewUnion(members)
 	r.cache = routing.NewCache(r.union, options)
+	r.leave = lookups.enter(r.cache)
 	r.ctx, r.cancel = context.WithCancel(context.Background())
 	return r
 }
@@ -46,6 +48,7 @@ func (r *routes) Destruct() error {
 	r.cache.Close()
 	r.once.Do(func() {}) // too late to start
 	r.watcher.Wait()
+	r.leave()
 	closeAll(r.registries)
 	r.uses.release()
 	return nil

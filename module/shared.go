@@ -23,10 +23,8 @@ func newShared(build func() (*live, error)) *shared { return &shared{build: buil
 
 // acquire returns the live parts, which stay until release is called.
 func (s *shared) acquire() (*live, error) {
-	for n := s.refs.Load(); n > 0; n = s.refs.Load() {
-		if s.refs.CompareAndSwap(n, n+1) {
-			return s.live, nil
-		}
+	if live, ok := s.borrow(); ok {
+		return live, nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -40,6 +38,17 @@ func (s *shared) acquire() (*live, error) {
 	// Whoever brought refs to 0 waits for mu and will see that it is not.
 	s.refs.Add(1)
 	return s.live, nil
+}
+
+// borrow is acquire for who only looks: it brings nothing back, and reports false when
+// nobody has the parts.
+func (s *shared) borrow() (*live, bool) {
+	for n := s.refs.Load(); n > 0; n = s.refs.Load() {
+		if s.refs.CompareAndSwap(n, n+1) {
+			return s.live, true
+		}
+	}
+	return nil, false
 }
 
 // release gives one acquire back. The last one gives up the parts.

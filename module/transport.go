@@ -41,6 +41,7 @@ func leaseTransport(l *leases, c *e2bcaddyfile.Config, t *e2bcaddyfile.TLSConfig
 			IdleTimeout: time.Duration(c.IdleTimeout),
 			TLS:         client,
 			Client:      upstream.Client(c.UpstreamClient),
+			Meter:       upstreams,
 		})}, nil
 	})
 	return out, k, err

@@ -16,8 +16,12 @@ const renewing = -1
 
 // hit is told that e was served.
 func (c *Cache) hit(asker Asker, e *entry, now int64) {
+	if !e.running() {
+		c.count.negative.Add(1)
+		return
+	}
 	c.count.hit()
-	if now <= e.expires-int64(c.opt.TTL)/renewalShare || !e.running() {
+	if now <= e.expires-int64(c.opt.TTL)/renewalShare {
 		return
 	}
 	failed := e.failed.Load()

@@ -11,9 +11,11 @@ import (
 // CacheStats is a snapshot of a cache's counters. Counters start at zero with
 // the cache and only grow; the last group is the present.
 type CacheStats struct {
-	// Hits were answered from memory, Misses were not.
-	Hits   uint64 `json:"hits"`
-	Misses uint64 `json:"misses"`
+	// Hits were answered from memory, Misses were not. Negative is how many of the
+	// hits were no running route.
+	Hits     uint64 `json:"hits"`
+	Negative uint64 `json:"negative"`
+	Misses   uint64 `json:"misses"`
 	// Fresh is the number of calls of [Cache.Fresh].
 	Fresh uint64 `json:"fresh"`
 	// Lookups is how often the registry was asked.
@@ -63,6 +65,7 @@ type counters struct {
 		atomic.Uint64
 		_ [120]byte // two cache lines, as processors fetch them in pairs
 	}
+	negative                            atomic.Uint64
 	misses, fresh, lookups, coalesced   atomic.Uint64
 	found, gone, unavailable, malformed atomic.Uint64
 	refused, stale, invalidations       atomic.Uint64
@@ -74,6 +77,7 @@ type counters struct {
 	failureAt int64
 }
 
+// hit counts a running route that was served from memory.
 func (n *counters) hit() { n.hits[rand.Uint32()%stripes].Add(1) }
 
 // served counts a last known route of the given age in nanoseconds.
@@ -112,6 +116,7 @@ func (n *counters) failed(err error, now int64) {
 func (c *Cache) Stats() CacheStats {
 	n := &c.count
 	s := CacheStats{
+		Negative:      n.negative.Load(),
 		Misses:        n.misses.Load(),
 		Fresh:         n.fresh.Load(),
 		Lookups:       n.lookups.Load(),
@@ -128,6 +133,7 @@ func (c *Cache) Stats() CacheStats {
 		Failing:       c.health.failing(c.now()),
 		OldestStale:   time.Duration(n.oldestStale.Load()),
 	}
+	s.Hits = s.Negative
 	for i := range n.hits {
 		s.Hits += n.hits[i].Load()
 	}
@@ -143,5 +149,25 @@ func (c *Cache) Stats() CacheStats {
 		s.InFlight += len(flights)
 	}
 	c.mu.Unlock()
+	return s
+}
+
+// Plus is the sum of the counters of two caches. What is the present of s alone stays.
+func (s CacheStats) Plus(other CacheStats) CacheStats {
+	s.Hits += other.Hits
+	s.Negative += other.Negative
+	s.Misses += other.Misses
+	s.Fresh += other.Fresh
+	s.Lookups += other.Lookups
+	s.Coalesced += other.Coalesced
+	s.Found += other.Found
+	s.Gone += other.Gone
+	s.Unavailable += other.Unavailable
+	s.Malformed += other.Malformed
+	s.Refused += other.Refused
+	s.StaleServed += other.StaleServed
+	s.Invalidations += other.Invalidations
+	s.Fenced += other.Fenced
+	s.Evictions += other.Evictions
 	return s
 }

@@ -24,7 +24,7 @@ type lookupOnly struct{ Registry }
 func TestTheMemberThatHoldsASandboxExtendsIt(t *testing.T) {
 	failure := errors.New("failed")
 	a, b := &extendable{}, &extendable{err: failure}
-	u := NewUnion([]Member{{"a", a}, {"b", b}, {"c", lookupOnly{}}})
+	u := NewUnion([]Member{{Cluster: "a", Registry: a}, {Cluster: "b", Registry: b}, {Cluster: "c", Registry: lookupOnly{}}})
 	for _, tc := range []struct {
 		cluster string
 		want    error
@@ -45,8 +45,8 @@ func TestItIsKnownWhetherAnythingCanBeExtended(t *testing.T) {
 		registry Registry
 		want     bool
 	}{
-		"one of two": {NewUnion([]Member{{"a", lookupOnly{}}, {"b", &extendable{}}}), true},
-		"none":       {NewUnion([]Member{{"a", lookupOnly{}}}), false},
+		"one of two": {NewUnion([]Member{{Cluster: "a", Registry: lookupOnly{}}, {Cluster: "b", Registry: &extendable{}}}), true},
+		"none":       {NewUnion([]Member{{Cluster: "a", Registry: lookupOnly{}}}), false},
 		"itself":     {&extendable{}, true},
 		"not itself": {lookupOnly{}, false},
 	} {

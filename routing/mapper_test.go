@@ -60,7 +60,7 @@ func TestPortsAreAskedForOnceAndRememberedWithTheRoute(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := newAtlas()
 		a.delay = 3 * time.Second
-		c := NewCache(NewUnion([]Member{{"test", a}}), CacheOptions{})
+		c := NewCache(NewUnion([]Member{{Cluster: "test", Registry: a}}), CacheOptions{})
 		first := ask(t, c, "a").route
 		if !first.PortsUnknown || a.asked != 0 {
 			t.Fatalf("%+v after %d questions", first, a.asked)
@@ -203,7 +203,7 @@ func TestACallerMayLeaveAQuestionForPorts(t *testing.T) {
 }
 
 func TestARegistryThatCannotTellPortsHasTold(t *testing.T) {
-	c := NewCache(NewUnion([]Member{{"test", newTable(unmapped("1"))}}), CacheOptions{})
+	c := NewCache(NewUnion([]Member{{Cluster: "test", Registry: newTable(unmapped("1"))}}), CacheOptions{})
 	if mapped := mapIt(t, c, ask(t, c, "a").route); mapped.Ports.Len() != 0 || mapped.State != StateRunning {
 		t.Errorf("%+v", mapped)
 	}

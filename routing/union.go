@@ -12,6 +12,7 @@ import (
 type Member struct {
 	Cluster  string
 	Registry Registry
+	Counts   *RegistryCounts // nil: nobody wants to know
 }
 
 // Union asks the registries of several clusters as one. It keeps the three
@@ -111,6 +112,7 @@ func (u *Union) Failing() map[string]bool {
 func (u *Union) askIfWell(ctx context.Context, m *member, id string) (*Route, error) {
 	now := func() int64 { return int64(time.Since(u.birth)) }
 	if err := m.health.refuse(now()); err != nil {
+		m.Counts.notAsked()
 		return nil, fmt.Errorf("cluster %s: %w", m.Cluster, err)
 	}
 	r, err := u.ask(ctx, m, id)
@@ -119,7 +121,9 @@ func (u *Union) askIfWell(ctx context.Context, m *member, id string) (*Route, er
 }
 
 func (u *Union) ask(ctx context.Context, m *member, id string) (*Route, error) {
+	begun := time.Now()
 	r, err := m.Registry.Lookup(ctx, id)
+	m.Counts.answered(err, time.Since(begun))
 	if err != nil {
 		if errors.Is(err, ErrGone) {
 			return nil, err

@@ -64,8 +64,8 @@ func TestUnionKeepsTheThreeAnswersApart(t *testing.T) {
 func TestUnionDoesNotWaitForASlowMemberOnceTheSandboxIsFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		u := NewUnion([]Member{
-			{"slow", fixedAnswer{err: ErrGone, after: time.Minute}},
-			{"fast", fixedAnswer{route: &Route{State: StateRunning}, after: time.Millisecond}},
+			{Cluster: "slow", Registry: fixedAnswer{err: ErrGone, after: time.Minute}},
+			{Cluster: "fast", Registry: fixedAnswer{route: &Route{State: StateRunning}, after: time.Millisecond}},
 		})
 		begun := time.Now()
 		r, err := u.Lookup(t.Context(), "x")
@@ -85,7 +85,7 @@ func TestAFailingMemberDoesNotTakeTheOthersDown(t *testing.T) {
 			reg.put(running(fmt.Sprint("s", i), "1"))
 		}
 		deaf := fixedAnswer{err: ErrGone, after: time.Hour}
-		c := NewCache(NewUnion([]Member{{"well", reg}, {"deaf", deaf}}), CacheOptions{})
+		c := NewCache(NewUnion([]Member{{Cluster: "well", Registry: reg}, {Cluster: "deaf", Registry: deaf}}), CacheOptions{})
 		defer c.Close()
 		for i := range 100 {
 			unknown, known := ask(t, c, fmt.Sprint("unknown", i)), ask(t, c, fmt.Sprint("s", i))

@@ -47,8 +47,40 @@ type Who struct {
 	Stranger bool
 }
 
+// Limit is one of the limits. Those on the length of a body or of headers are none of
+// them: they are not reached by doing something too often.
+type Limit uint8
+
+// Of an API key, of a sandbox, and of a sandbox for strangers.
+const (
+	KeyRequests Limit = iota
+	KeyCreates
+	KeyStreams
+	SandboxRequests
+	SandboxStreams
+	StrangerRequests
+	StrangerStreams
+
+	Count = int(StrangerStreams) + 1 // how many there are
+)
+
+var limitNames = [Count]string{"key_requests", "key_creates", "key_streams", "sandbox_requests", "sandbox_streams", "stranger_requests", "stranger_streams"}
+
+// String is the limit's name in metrics.
+func (l Limit) String() string { return limitNames[l] }
+
+// of is what the limit is one of, as clients are told.
+func (l Limit) of() string {
+	if l <= KeyStreams {
+		return "API key"
+	}
+	return "sandbox"
+}
+
 // Refusal is a limit that has been reached.
 type Refusal struct {
+	// Limit is which one.
+	Limit Limit
 	// Text tells the client which limit it is.
 	Text string
 	// After is when it is worth another try.
@@ -76,12 +108,12 @@ var per = [kinds]struct {
 func (l *Limiter) Request(who Who) *Refusal {
 	perSandbox := pick(0, l.perSandbox.Requests)
 	if who.Stranger {
-		return l.take(&l.strangers, "sandbox", who.SandboxID, perSandbox, requests)
+		return l.take(&l.strangers, StrangerRequests, who.SandboxID, perSandbox)
 	}
-	if r := l.take(&l.sandboxes, "sandbox", who.SandboxID, perSandbox, requests); r != nil {
+	if r := l.take(&l.sandboxes, SandboxRequests, who.SandboxID, perSandbox); r != nil {
 		return r
 	}
-	r := l.take(&l.keys, "API key", who.Subject, pick(who.Limits.Requests, l.perKey.Requests), requests)
+	r := l.take(&l.keys, KeyRequests, who.Subject, pick(who.Limits.Requests, l.perKey.Requests))
 	if r != nil && perSandbox > 0 && who.SandboxID != "" {
 		l.sandboxes.giveBack(who.SandboxID, requests, l.now().UnixNano())
 	}
@@ -90,7 +122,7 @@ func (l *Limiter) Request(who Who) *Refusal {
 
 // Create counts the making of one sandbox.
 func (l *Limiter) Create(who Who) *Refusal {
-	return l.take(&l.keys, "API key", who.Subject, pick(who.Limits.Creates, l.perKey.Creates), creates)
+	return l.take(&l.keys, KeyCreates, who.Subject, pick(who.Limits.Creates, l.perKey.Creates))
 }
 
 // Body is how long a request body may be, in bytes; 0 means any length.
@@ -102,16 +134,21 @@ func (l *Limiter) Body(who Who) int64 {
 	return max(longest, 0)
 }
 
-func (l *Limiter) take(in *table, of, id string, rate float64, k kind) *Refusal {
+func (l *Limiter) take(in *table, which Limit, id string, rate float64) *Refusal {
 	if rate <= 0 || id == "" {
 		return nil
+	}
+	k := requests
+	if which == KeyCreates {
+		k = creates
 	}
 	wait, ok := in.take(id, k, rate, l.now().UnixNano())
 	if ok {
 		return nil
 	}
 	return &Refusal{
-		Text:  fmt.Sprintf("Too many %s: this %s may make %s a %s", per[k].text, of, number(rate), per[k].name),
+		Limit: which,
+		Text:  fmt.Sprintf("Too many %s: this %s may make %s a %s", per[k].text, which.of(), number(rate), per[k].name),
 		After: wait,
 	}
 }
@@ -131,18 +168,18 @@ type held struct {
 // caller closes the stream.
 func (l *Limiter) Open(who Who) (Stream, *Refusal) {
 	s := Stream{limiter: l}
-	ofSandbox := &l.sandboxes
+	ofSandbox, sandboxStreams := &l.sandboxes, SandboxStreams
 	if who.Stranger {
-		ofSandbox = &l.strangers
+		ofSandbox, sandboxStreams = &l.strangers, StrangerStreams
 	}
 	for i, bound := range []struct {
-		in   *table
-		of   string
-		id   string
-		most int
+		in    *table
+		which Limit
+		id    string
+		most  int
 	}{
-		{&l.keys, "API key", who.Subject, pick(who.Limits.Streams, l.perKey.Streams)},
-		{ofSandbox, "sandbox", who.SandboxID, pick(0, l.perSandbox.Streams)},
+		{&l.keys, KeyStreams, who.Subject, pick(who.Limits.Streams, l.perKey.Streams)},
+		{ofSandbox, sandboxStreams, who.SandboxID, pick(0, l.perSandbox.Streams)},
 	} {
 		if bound.most <= 0 || bound.id == "" {
 			continue
@@ -150,7 +187,8 @@ func (l *Limiter) Open(who Who) (Stream, *Refusal) {
 		if !bound.in.open(bound.id, int64(bound.most), l.now().UnixNano()) {
 			s.Close()
 			return Stream{}, &Refusal{
-				Text:  fmt.Sprintf("Too many streams: this %s may have %d at a time", bound.of, bound.most),
+				Limit: bound.which,
+				Text:  fmt.Sprintf("Too many streams: this %s may have %d at a time", bound.which.of(), bound.most),
 				After: time.Second,
 			}
 		}

@@ -103,6 +103,9 @@ const (
 	Internal
 
 	causes // how many there are
+
+	// Count is the same for who has a place for each.
+	Count = int(causes)
 )
 
 // row is a line of the table.

@@ -37,6 +37,7 @@ type conn struct {
 	slow       bool                         // the last read had to wait, and took all that came then
 	readErr    error                        // of the system call; it stays
 	unacked    userTimeout
+	counted    *Connections // where, nil for nowhere
 }
 
 // Read implements net.Conn. It is called by one goroutine at a time.

@@ -26,6 +26,7 @@ func newLean(c Config, t *Transport) *h1.Client {
 }
 
 func (t *Transport) dialLean(ctx context.Context, key string) (h1.Conn, error) {
+	defer timeDial(ctx)()
 	ctx, cancel := h1.WithTimeout(ctx, t.dialTimeout)
 	defer cancel()
 	raw, to, err := t.connect(ctx, "tcp", key)
@@ -41,6 +42,7 @@ func (t *Transport) dialLean(ctx context.Context, key string) (h1.Conn, error) {
 		raw.Close()
 		return nil, &DialError{err}
 	}
+	t.meter.of(to.address).opened(c.conn)
 	return c, nil
 }
 
@@ -48,12 +50,12 @@ func (t *Transport) dialLean(ctx context.Context, key string) (h1.Conn, error) {
 // user timeout is set when somebody comes by and finds that it is time.
 type leanConn struct {
 	*conn
-	write func(fd uintptr) (done bool)
-	out   []byte // what WriteNow writes
-	n     int    // how much it has written
-	err   error  // of the system call
-	peek  func(fd uintptr)
-	quiet bool // what peek has found
+	write, ask func(fd uintptr) (done bool)
+	out        []byte // what is to be written, nil when that was done
+	written    int    // how much was
+	err        error  // of the system call
+	peek       func(fd uintptr)
+	quiet      bool // what peek has found
 }
 
 func newLeanConn(c net.Conn, limit time.Duration) (*leanConn, error) {
@@ -62,7 +64,7 @@ func newLeanConn(c net.Conn, limit time.Duration) (*leanConn, error) {
 		return nil, err
 	}
 	lean := &leanConn{conn: ahead}
-	lean.write, lean.peek = lean.writeReady, lean.peekReady
+	lean.write, lean.ask, lean.peek = lean.writeReady, lean.askReady, lean.peekReady
 	return lean, nil
 }
 
@@ -74,16 +76,40 @@ func (c *leanConn) Write(p []byte) (int, error) {
 
 // WriteNow implements [h1.Conn].
 func (c *leanConn) WriteNow(p []byte) (int, error) {
+	c.begin(p)
+	return c.wrote(c.raw.Write(c.write))
+}
+
+// errNotQuiet is why a connection from the pool cannot be used any more.
+var errNotQuiet = errors.New("the other side has spoken, or gone")
+
+// Ask implements [h1.Conn]. The look whether the connection is quiet begins the wait for
+// the answer, too: what comes after it is not missed. A read would try in vain first.
+func (c *leanConn) Ask(p []byte) (int, error) {
+	if c.chunk != nil {
+		return 0, errNotQuiet
+	}
+	c.begin(p)
+	err := c.raw.Read(c.ask)
+	if c.out == nil {
+		err = nil // of the wait: the next read gets it, too
+	}
+	return c.wrote(err)
+}
+
+func (c *leanConn) begin(p []byte) {
 	c.unacked.note()
-	c.out, c.n, c.err = p, 0, nil
-	err := c.raw.Write(c.write)
+	c.out, c.written, c.err = p, 0, nil
+}
+
+func (c *leanConn) wrote(err error) (int, error) {
 	if c.out = nil; err == nil && c.err != nil {
 		err = os.NewSyscallError("write", c.err)
 	}
 	if err != nil {
-		return c.n, &net.OpError{Op: "write", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
+		return c.written, &net.OpError{Op: "write", Net: "tcp", Source: c.LocalAddr(), Addr: c.RemoteAddr(), Err: err}
 	}
-	return c.n, nil
+	return c.written, nil
 }
 
 // writeReady writes what there is room for, and never asks to be called again.
@@ -94,12 +120,28 @@ func (c *leanConn) writeReady(fd uintptr) bool {
 	}
 	switch err {
 	case nil:
-		c.n = n
+		c.written = n
 	case syscall.EAGAIN:
 	default:
 		c.err = err
 	}
 	return true
+}
+
+// askReady is called first to write, and if that has written all, again when there is
+// something to read.
+func (c *leanConn) askReady(fd uintptr) bool {
+	if c.out == nil {
+		return c.readReady(fd)
+	}
+	if c.peekReady(fd); !c.quiet {
+		c.err = errNotQuiet
+		return true
+	}
+	c.writeReady(fd)
+	whole := c.err == nil && c.written == len(c.out)
+	c.out, c.slow = nil, whole
+	return !whole
 }
 
 // Quiet implements [h1.Conn].

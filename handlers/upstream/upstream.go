@@ -48,6 +48,8 @@ type Config struct {
 	TLS *tls.Config
 	// Client is what sends plain HTTP/1.1. Default: Lean.
 	Client Client
+	// Meter counts the connections. Transports may share one. Default: one of its own.
+	Meter *Meter
 }
 
 func (c Config) withDefaults() Config {
@@ -58,6 +60,9 @@ func (c Config) withDefaults() Config {
 	c.KeepAlive = cmp.Or(c.KeepAlive, 15*time.Second)
 	c.UserTimeout = cmp.Or(c.UserTimeout, 5*time.Minute)
 	c.Client = cmp.Or(c.Client, Lean)
+	if c.Meter == nil {
+		c.Meter = new(Meter)
+	}
 	return c
 }
 
@@ -97,6 +102,7 @@ type Transport struct {
 	userTimeout time.Duration
 	refusalWait time.Duration
 	tls         *tls.Config
+	meter       *Meter
 }
 
 // New makes a Transport.
@@ -107,6 +113,7 @@ func New(c Config) *Transport {
 		userTimeout: c.UserTimeout,
 		refusalWait: refusalWait,
 		tls:         c.TLS,
+		meter:       c.Meter,
 	}
 	t.dialer = net.Dialer{
 		KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: c.KeepAlive, Interval: c.KeepAlive, Count: probes},
@@ -166,6 +173,15 @@ func (t *Transport) CloseIdle() {
 	t.h2.CloseIdleConnections()
 }
 
+// Idle is how many connections of the lean client are not in use. The others' are not
+// known.
+func (t *Transport) Idle() int {
+	if t.lean == nil {
+		return 0
+	}
+	return t.lean.Idle()
+}
+
 // once makes net/http send r at most once. http.Transport repeats GET, HEAD,
 // OPTIONS and TRACE that have no body or can rewind it, and anything with an
 // Idempotency-Key, when a reused connection ends before the first byte of the
@@ -200,19 +216,27 @@ func (emptyBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (emptyBody) Close() error             { return nil }
 
 func (t *Transport) dial(ctx context.Context, network, addr string) (net.Conn, error) {
+	defer timeDial(ctx)()
 	ctx, cancel := context.WithTimeout(ctx, t.dialTimeout)
 	defer cancel()
-	conn, to, err := t.connect(ctx, network, addr)
+	raw, to, err := t.connect(ctx, network, addr)
 	if err != nil {
 		return nil, err
 	}
+	meter := t.meter.of(to.address)
 	if to.inside == 0 {
-		return newConn(conn, t.userTimeout), nil
+		plain := newConn(raw, t.userTimeout)
+		if counted, ok := plain.(*conn); ok {
+			meter.opened(counted)
+		}
+		return plain, nil
 	}
-	inside, err := t.forward(ctx, conn, to)
+	inside, err := t.forward(ctx, raw, to)
 	if err != nil {
+		meter.notDialed(DialTunnel, err)
 		return nil, &DialError{err}
 	}
+	meter.opened(inside.conn)
 	return inside, nil
 }
 
@@ -223,10 +247,13 @@ func (t *Transport) connect(ctx context.Context, network, addr string) (net.Conn
 	if err != nil {
 		return nil, to, &DialError{err}
 	}
+	meter := t.meter.of(to.address)
 	conn, err := t.dialer.DialContext(ctx, network, to.address)
 	if err != nil {
+		meter.notDialed(whyNotDialed(err), err)
 		return nil, to, &DialError{err}
 	}
+	meter.dialed.Add(1)
 	return conn, to, nil
 }
 
@@ -235,13 +262,14 @@ func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn
 	if err != nil {
 		return nil, err
 	}
+	defer timeDial(ctx)() // the handshake
+	to, _ := splitHost(addr)
 	cfg := &tls.Config{}
 	if t.tls != nil {
 		cfg = t.tls.Clone()
 	}
 	if cfg.ServerName == "" {
 		// The name in the certificate is the real host's, not the pool key's.
-		to, _ := splitHost(addr)
 		cfg.ServerName, _, _ = net.SplitHostPort(to.address)
 	}
 	ctx, cancel := context.WithTimeout(ctx, t.dialTimeout)
@@ -249,6 +277,7 @@ func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn
 	conn := tls.Client(raw, cfg)
 	if err := conn.HandshakeContext(ctx); err != nil {
 		raw.Close()
+		t.meter.of(to.address).notDialed(DialTLS, err)
 		return nil, &DialError{fmt.Errorf("TLS: %w", err)}
 	}
 	return conn, nil

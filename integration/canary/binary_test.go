@@ -112,6 +112,7 @@ func TestNoSecretComesOutOfTheBinary(t *testing.T) {
 		}
 		s.slots.absent(t, command[0], string(out))
 	}
+	_, endpoint, _ := strings.Cut(p.AdminURL(), "://")
 	// Keys come by standard input; one that comes as an argument is not repeated.
 	for _, tc := range []struct {
 		args  []string
@@ -121,6 +122,16 @@ func TestNoSecretComesOutOfTheBinary(t *testing.T) {
 		{[]string{"keys", "check", "--config", file}, s.key + "0"},
 		{[]string{"keys", "hash"}, s.key},
 		{[]string{"keys", "hash", s.key}, ""},
+		{[]string{"doctor", "--config", file}, ""},
+		{[]string{"doctor", "--config", file, "--json"}, ""},
+		{[]string{"tokens", "check", "--config", file}, s.key},
+		{[]string{"tokens", "check", "--config", file, s.key}, ""},
+		{[]string{"explain", "http://localhost/sandboxes", "--credential", "X-API-Key", "--address", endpoint}, s.key},
+		{[]string{"explain", "http://localhost/sandboxes", "--credential", "X-API-Key", "--json", "--address", endpoint}, s.key},
+		{[]string{"explain", "http://localhost/sandboxes", "--header", "X-API-Key: " + s.key, "--address", endpoint}, ""},
+		{[]string{"routes", "list", "--address", endpoint}, ""},
+		{[]string{"routes", "list", "--json", "--address", endpoint}, ""},
+		{[]string{"streams", "list", "--json", "--address", endpoint}, ""},
 	} {
 		command := exec.CommandContext(t.Context(), harness.Build(t), tc.args...)
 		command.Stdin = strings.NewReader(tc.stdin)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Brings everything the tests need beyond Go to this checkout: from Debian redis-server, HAProxy, systemd (its
-# systemd-analyze judges the unit), a headless Chromium and libnss-myhostname, then the pinned Python virtual environments
-# and the pinned npm projects. What is not from Debian lives under .cache/ of the checkout. Running it again costs a few
-# milliseconds: each part carries a stamp with the digest of its lock.
+# systemd-analyze judges the unit), Prometheus with promtool, a headless Chromium and libnss-myhostname, then the pinned
+# Python virtual environments and the pinned npm projects. What is not from Debian lives under .cache/ of the checkout.
+# Running it again costs a few milliseconds: each part carries a stamp with the digest of its lock.
 #
 # install.sh bench   brings what `make bench` needs instead: redis-server, and nginx with Lua and HAProxy to hold against.
 #
@@ -34,6 +34,7 @@ test_packages() {
 	command -v systemd-analyze >/dev/null || echo systemd
 	"$python" -c 'import ensurepip, venv' 2>/dev/null || echo python3-venv
 	command -v chromium-headless-shell >/dev/null || command -v chromium >/dev/null || echo chromium-headless-shell
+	command -v promtool >/dev/null || echo prometheus
 	resolves_localhost || echo libnss-myhostname
 }
 

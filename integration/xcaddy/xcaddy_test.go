@@ -114,6 +114,13 @@ func build(t *testing.T, root, with string) {
 		}
 	}
 
+	help := run(t, dir, program, "help")
+	for _, command := range []string{"doctor", "explain", "routes", "streams", "drain", "keys", "tokens"} {
+		if !strings.Contains(help, "\n  "+command+" ") {
+			t.Errorf("there is no command %s", command)
+		}
+	}
+
 	example := exampleIn(t, dir, root)
 	adapted := run(t, dir, program, "adapt", "--adapter", "caddyfile", "--config", example)
 	if !strings.Contains(adapted, `"handler":"e2b"`) {

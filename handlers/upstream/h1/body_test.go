@@ -105,6 +105,7 @@ type fullConn struct {
 }
 
 func (c *fullConn) WriteNow(p []byte) (int, error) { return c.Write(p[:min(c.takes, len(p))]) }
+func (c *fullConn) Ask(p []byte) (int, error)      { return c.WriteNow(p) }
 
 func (c *fullConn) Write(p []byte) (int, error) {
 	if c.writes > 0 {

@@ -31,6 +31,10 @@ type Conn interface {
 	// Quiet reports that there is nothing to read: no bytes, no end, no error. If
 	// it is false the connection can only be closed.
 	Quiet() bool
+	// Ask is WriteNow on a connection that is quiet, and fails on any other, with
+	// nothing written. If it writes all of p, it waits until there is something to
+	// read; what ends the wait instead is told by the next read.
+	Ask(p []byte) (n int, err error)
 	// WatchIdle is Quiet for somebody else than who uses the connection. It takes
 	// nothing from it.
 	WatchIdle() (quiet bool)
@@ -70,6 +74,9 @@ func New(c Config) *Client {
 // use until the next request.
 func (c *Client) CloseIdle() { c.pool.closeIdle() }
 
+// Idle is how many connections there are that are not in use.
+func (c *Client) Idle() int { return int(c.pool.idle.Load()) }
+
 // RoundTrip sends a request on a connection for r.URL.Host, once: only one of which
 // not a byte was written is sent on another connection. It never asks for what the
 // caller has not asked for: what goes over the wire is r's method, target, Host,
@@ -93,7 +100,7 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	for {
-		on, err := c.connect(x.ctx, r.URL.Host)
+		on, err := c.connect(x, r.URL.Host)
 		if err != nil {
 			if _, begun := x.m.body.(*probedBody); begun {
 				err = &bodyError{errBodyBegun} // it cannot be sent to another address either
@@ -108,13 +115,14 @@ func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
 	}
 }
 
-// connect takes a connection from the pool, or makes one.
-func (c *Client) connect(ctx context.Context, key string) (*conn, error) {
+// connect takes a connection for x from the pool, or makes one.
+func (c *Client) connect(x *exchange, key string) (*conn, error) {
+	ctx := x.ctx
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
 	for on := c.pool.get(key); on != nil; on = c.pool.get(key) {
-		if on.Quiet() {
+		if x.asks(on) || on.Quiet() {
 			return on, nil
 		}
 		c.pool.discard(on)

@@ -77,10 +77,18 @@ func (x *exchange) on(c *conn) (*http.Response, error) {
 	return resp, nil
 }
 
+// asks reports that Ask does all that there is to do until the answer is there. It is for
+// connections from the pool: what a fresh one says unasked may be why it is closed.
+func (x *exchange) asks(c *conn) bool { return c.reused && x.m.body == nil }
+
 // write writes what can be written without waiting. The rest is sent while the answer
 // may come.
 func (x *exchange) write() error {
-	n, err := x.conn.WriteNow(*x.m.wire)
+	write := Conn.WriteNow
+	if x.asks(x.conn) {
+		write = Conn.Ask
+	}
+	n, err := write(x.conn.Conn, *x.m.wire)
 	switch {
 	case err != nil && n == 0 && x.conn.reused:
 		x.end(false)

@@ -3,6 +3,7 @@ package h1
 import (
 	"bytes"
 	"context"
+	"errors"
 	"io"
 	"net"
 	"net/http"
@@ -87,6 +88,13 @@ func (c *fakeConn) Buffered() int {
 func (c *fakeConn) Ready() int { return c.Buffered() }
 
 func (c *fakeConn) WriteNow(p []byte) (int, error) { return c.Write(p) }
+
+func (c *fakeConn) Ask(p []byte) (int, error) {
+	if !c.Quiet() {
+		return 0, errors.New("not quiet")
+	}
+	return c.Write(p)
+}
 
 func (c *fakeConn) Quiet() bool {
 	c.mu.Lock()

@@ -258,6 +258,8 @@ func (c *failingConn) WriteNow(p []byte) (int, error) {
 	return c.Write(p)
 }
 
+func (c *failingConn) Ask(p []byte) (int, error) { return c.WriteNow(p) }
+
 func (c *fakeConn) isAsked() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
