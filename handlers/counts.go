@@ -118,6 +118,9 @@ func (g *Gateway) shareCounts() {
 func (g *Gateway) count(out *Outcome) {
 	c := g.countsOf(out.Cluster)
 	c.requests[tally.Stripe()][out.Operation.Plane][out.End].Add(1)
+	if out.Stream {
+		c.streamEnds[out.End].Add(1)
+	}
 	if out.End != cause.OK {
 		if why, refused := refusalOf(out); refused {
 			c.refused[out.Operation.Plane][why].Add(1)

@@ -336,9 +336,6 @@ func (c *dataCall) done() {
 		_ = c.control.Flush() // it need not wait for the client's body
 	}
 	c.dog.stop()
-	if c.listed != nil && c.listed.stream {
-		c.g.countsOf(c.listed.route.Cluster).streamEnds[c.out.End].Add(1)
-	}
 	c.unregister()
 	c.ownLine.end()
 	if c.body != nil {

@@ -1,6 +1,7 @@
 package module
 
 import (
+	"flag"
 	"fmt"
 	"maps"
 	"os"
@@ -10,6 +11,8 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers"
 )
+
+var update = flag.Bool("update", false, "write the tables of docs that are made of those in code")
 
 const (
 	adminDocument = "../docs/admin.md"
@@ -45,7 +48,7 @@ func TestTheAdminDocumentNamesEveryRoute(t *testing.T) {
 	if !ok || !ok2 {
 		t.Fatal("docs/admin.md has no place for the routes")
 	}
-	if *updateDocs {
+	if *update {
 		if err := os.WriteFile(adminDocument, []byte(before+routesBegin+routesDocument()+routesEnd+after), 0o644); err != nil {
 			t.Fatal(err)
 		}

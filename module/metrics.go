@@ -25,7 +25,7 @@ type collector struct{ shared *shared }
 
 // Describe implements [prometheus.Collector].
 func (c *collector) Describe(ch chan<- *prometheus.Desc) {
-	for _, m := range table {
+	for _, m := range metrics {
 		ch <- m.desc
 	}
 }

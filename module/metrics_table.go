@@ -100,8 +100,8 @@ var (
 		MetricLabel{Name: "reason", Values: names(upstream.DialFailureCount, func(i int) string { return upstream.DialFailure(i).String() })})
 )
 
-// table is all of them, in the order of the documentation.
-var table []*metric
+// metrics are all of them, in the order of the documentation.
+var metrics []*metric
 
 // metric is a [Metric] that can be measured.
 type metric struct {
@@ -129,14 +129,14 @@ func define(kind string, value prometheus.ValueType, name, help string, labels [
 		labelNames = append(labelNames, l.Name)
 	}
 	m.desc = prometheus.NewDesc(m.Name, help, labelNames, nil)
-	table = append(table, m)
+	metrics = append(metrics, m)
 	return m
 }
 
 // Metrics is the table of all metrics of the gateway, in the order of the documentation.
 func Metrics() []Metric {
 	var all []Metric
-	for _, m := range table {
+	for _, m := range metrics {
 		all = append(all, m.Metric)
 	}
 	return all

@@ -69,6 +69,9 @@ func TestNoSecretComesOutOfTheBinary(t *testing.T) {
 			t.Errorf("GET %s: %d %s", path, status, answer)
 		}
 		s.slots.absent(t, "GET "+path, answer)
+		if path == "/metrics" && !strings.Contains(answer, `e2b_gateway_requests_total{cluster="default",end="ok",plane="data"}`) {
+			t.Error("the gateway's metrics are not there, so this proves nothing of them")
+		}
 	}
 	explainEverything(t, s, p)
 	// An operator who writes secrets into a config: it is refused, and the answer
