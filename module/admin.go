@@ -110,9 +110,9 @@ func (route *AdminRoute) checkQuery(r *http.Request) error {
 	for name, values := range r.URL.Query() {
 		switch _, known := route.Query[name]; {
 		case !known:
-			return badRequest(fmt.Errorf("there is no query parameter %q here", name))
+			return badRequest(errors.New("there is a query parameter that this route does not have; docs/admin.md lists them"))
 		case len(values) > 1:
-			return badRequest(fmt.Errorf("the query parameter %q is given twice", name))
+			return badRequest(errors.New("a query parameter is given twice"))
 		}
 	}
 	return nil

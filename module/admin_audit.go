@@ -8,6 +8,8 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 	"go.uber.org/zap"
+
+	"github.com/caddy-e2b/gateway/auth"
 )
 
 // auditLog is the name of the logger that has a line for whatever operators change.
@@ -18,7 +20,7 @@ func (a *Admin) carryOut(route *AdminRoute, w http.ResponseWriter, r *http.Reque
 	result, err := route.change(a, r)
 	line := []zap.Field{
 		zap.String("action", route.Method+" "+route.Path),
-		zap.String("uri", r.URL.RequestURI()),
+		zap.String("uri", auth.RedactURI(r.URL.RequestURI())),
 		zap.String("remote", r.RemoteAddr),
 	}
 	if who := identity(r); who != "" {

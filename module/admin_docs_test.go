@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-e2b/gateway/module"
 )
 
-var update = flag.Bool("update", false, "write the routes into docs/admin.md")
+var update = flag.Bool("update", false, "write the tables of docs that are made of those in code")
 
 const (
 	adminDocument = "../docs/admin.md"

@@ -93,13 +93,31 @@ func readExplain(body io.Reader) (handlers.Question, error) {
 	decoder := json.NewDecoder(body)
 	decoder.DisallowUnknownFields()
 	if err := decoder.Decode(&asked); err != nil {
-		return handlers.Question{}, fmt.Errorf("the body must be a JSON object: %w", err)
+		return handlers.Question{}, unreadable(err)
 	}
 	if _, err := decoder.Token(); err != io.EOF {
 		return handlers.Question{}, errors.New("the body must be one JSON object")
 	}
 	asked.fill()
 	return asked.question()
+}
+
+// unreadable is what is said of a description that cannot be decoded. encoding/json
+// repeats names and numbers of it, and one may be a credential in the wrong place.
+func unreadable(err error) error {
+	var mistyped *json.UnmarshalTypeError
+	var syntax *json.SyntaxError
+	var tooLong *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLong):
+		return fmt.Errorf("the body is longer than %d bytes", tooLong.Limit)
+	case errors.As(err, &mistyped):
+		return fmt.Errorf("the body must be a JSON object as docs/admin.md has it: at byte %d there must be a %s", mistyped.Offset, mistyped.Type)
+	case errors.As(err, &syntax), errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return errors.New("the body must be a JSON object: it is no JSON")
+	default:
+		return errors.New("the body must be a JSON object as docs/admin.md has it: there is a field that it does not have")
+	}
 }
 
 // fill sets what is left out.

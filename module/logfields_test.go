@@ -1,7 +1,6 @@
 package module
 
 import (
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -17,8 +16,6 @@ import (
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/routing"
 )
-
-var updateDocs = flag.Bool("update", false, "write the table of docs/logs.md")
 
 const logsPage = "../docs/logs.md"
 
@@ -42,7 +39,7 @@ func TestEveryLogFieldIsDocumented(t *testing.T) {
 	if want += "\n"; want == table {
 		return
 	}
-	if !*updateDocs {
+	if !*update {
 		t.Fatalf("%s is not current: go test ./module -run %s -update", logsPage, t.Name())
 	}
 	if err := os.WriteFile(logsPage, []byte(before+tableBegins+want+tableEnds+after), 0o644); err != nil {

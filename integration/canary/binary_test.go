@@ -2,6 +2,7 @@ package canary
 
 import (
 	"bytes"
+	"encoding/json"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -60,7 +61,8 @@ func TestNoSecretComesOutOfTheBinary(t *testing.T) {
 	s.server.absent(t, "an answer", told+other)
 	s.mine.absent(t, "an answer to another client", s.withoutItsOwn(other))
 
-	for _, path := range []string{"/config/", "/e2b/status", "/e2b/ready", "/metrics", "/reverse_proxy/upstreams", "/debug/vars",
+	for _, path := range []string{"/config/", "/e2b/", "/e2b/status", "/e2b/ready", "/e2b/history", "/e2b/routes",
+		"/e2b/routes/known", "/e2b/routes/known?fresh=true", "/e2b/streams", "/e2b/drains", "/metrics", "/reverse_proxy/upstreams", "/debug/vars",
 		"/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/nothing"} {
 		status, answer := admin(t, p, http.MethodGet, path, "", "")
 		if status != http.StatusOK && path != "/nothing" {
@@ -71,6 +73,7 @@ func TestNoSecretComesOutOfTheBinary(t *testing.T) {
 			t.Error("the gateway's metrics are not there, so this proves nothing of them")
 		}
 	}
+	explainEverything(t, s, p)
 	// An operator who writes secrets into a config: it is refused, and the answer
 	// is for whoever may see a terminal.
 	for name, broken := range map[string]string{
@@ -156,6 +159,39 @@ func TestNoSecretComesOutOfTheBinary(t *testing.T) {
 	}
 	s.slots.absent(t, "a span", spans.sent.String())
 	s.slots.absent(t, "a log", s.logged(t)+p.Logs())
+}
+
+// explainEverything asks what would become of requests with every credential, and of one
+// that is lent one.
+func explainEverything(t *testing.T, s *scene, p *harness.Process) {
+	t.Helper()
+	signed := "/files?path=%2Fa&signature=" + s.key + "&access_token=" + s.token
+	for name, question := range map[string]map[string]any{
+		"a key":          {"path": "/sandboxes/known", "headers": map[string][]string{"X-API-Key": {s.key}}},
+		"a key to ROCK":  {"path": "/sandboxes/known", "headers": map[string][]string{"Authorization": {"Bearer " + s.key}}},
+		"a token":        {"sandbox_id": "known", "path": "/process.Process/List", "headers": map[string][]string{"X-Access-Token": {s.token}}},
+		"another token":  {"sandbox_id": "known", "sandbox_port": 3000, "headers": map[string][]string{"E2b-Traffic-Access-Token": {s.token}}},
+		"a signed URL":   {"sandbox_id": "known", "path": signed},
+		"lent":           {"sandbox_id": "known", "as_owner": true},
+		"lent a key":     {"path": "/sandboxes/known", "as": "alice"},
+		"no such field":  {s.key: s.token},
+		"a broken path":  {"path": s.key},
+		"a broken value": {"headers": map[string][]string{"X-API-Key": {s.key + "\n"}}},
+	} {
+		body, err := json.Marshal(question)
+		if err != nil {
+			t.Fatal(err)
+		}
+		status, answer := admin(t, p, http.MethodPost, "/e2b/explain", "application/json", string(body))
+		if status != http.StatusOK && status != http.StatusBadRequest {
+			t.Errorf("explain: %s: %d %s", name, status, answer)
+		}
+		s.slots.absent(t, "explain: "+name, answer)
+	}
+	for _, change := range []string{"/e2b/streams?sandbox=known", "/e2b/routes/known"} {
+		_, answer := admin(t, p, http.MethodDelete, change, "", "")
+		s.slots.absent(t, "DELETE "+change, answer)
+	}
 }
 
 // admin asks Caddy's admin endpoint.

@@ -108,6 +108,10 @@ var everyPlanted = []planted{
 	{id: "redis-unreachable", plant: func(s *scene) { s.redis.Stop() }},
 	{id: "redis-login", plant: func(s *scene) { s.env["REDIS_PASSWORD"] = "c4nary-wrong" }},
 	{id: "redis-rights", plant: func(s *scene) { s.redis.Do("ACL", "SETUSER", "gateway", "-client|tracking") }},
+	{id: "redis-rights", how: "of a Redis of keys", plant: func(s *scene) {
+		keys := redistest.Start(s.t, redistest.Options{Users: []string{"keys on >" + password + " -@all +ping +subscribe +publish &*"}})
+		s.replace("keys file "+s.dir+"/keys.json", "keys redis {\naddress "+keys.Addr+"\nusername keys\npassword {env.REDIS_PASSWORD}\n}")
+	}},
 	{id: "redis-commands", plant: withRedis("--rename-command", "WATCH", "")},
 	{id: "redis-documents", plant: func(s *scene) { s.useRock(s.newRock(nil)) }},
 	{id: "redis-other", plant: func(s *scene) {
@@ -164,6 +168,9 @@ var everyPlanted = []planted{
 	{id: "keys-unreadable", plant: keysOn(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusForbidden) })},
 	{id: "keys-empty", plant: keys("")},
 	{id: "keys-empty", how: "expired", plant: keys(`{"digest": "` + auth.DigestOf("a").String() + `", "subject": "a", "expires": "2001-01-01T00:00:00Z"}`)},
+	{id: "keys-empty", how: "disabled", plant: func(s *scene) {
+		s.replace("keys file "+s.dir+"/keys.json", "keys static {\nkey "+auth.DigestOf("a").String()+" alice {\ndisabled\n}\n}")
+	}},
 	{id: "keys-anything", plant: keysOn(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(`{"subject":"a"}`)) })},
 	{id: "keys-writable", plant: func(s *scene) {
 		s.file("keys.json", `{"keys": [{"digest": "`+auth.DigestOf("a").String()+`", "subject": "a"}]}`, 0o666)

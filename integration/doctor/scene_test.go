@@ -186,9 +186,10 @@ func (s *scene) run(args ...string) result {
 	if args == nil {
 		args = []string{"--json"}
 	}
+	program := harness.Build(s.t) // which may take its time
 	ctx, cancel := context.WithTimeout(s.t.Context(), time.Minute)
 	defer cancel()
-	args = append([]string{"-c", `ulimit -n "$0" && exec "$@"`, s.openFiles, harness.Build(s.t), "doctor", "--config", config, "--resolver", s.dns}, args...)
+	args = append([]string{"-c", `ulimit -n "$0" && exec "$@"`, s.openFiles, program, "doctor", "--config", config, "--resolver", s.dns}, args...)
 	cmd := exec.CommandContext(ctx, "sh", args...)
 	cmd.Dir = s.dir
 	cmd.Env = append(os.Environ(), "XDG_DATA_HOME="+s.dir, "XDG_CONFIG_HOME="+s.dir, "HOME="+s.dir)

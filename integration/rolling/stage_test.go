@@ -1,6 +1,7 @@
 package rolling
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -21,7 +22,7 @@ import (
 
 const (
 	apiKey        = "e2b_0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a0a"
-	redisPassword = "the password of the gateways"
+	redisPassword = "the-password-of-the-gateways"
 	// redisUser is the line of the README.
 	redisUser = "gateway on >%s resetchannels ~alive:* ~e2b-gateway:key:* &__redis__:invalidate &e2b-gateway:limits:* -@all " +
 		"+get +hgetall +ping +subscribe +publish +client|id +client|tracking +multi +exec +unwatch (~timeout:* -@all +get +set +watch)"
@@ -30,6 +31,8 @@ const (
 // stage is ROCK and its Redis, and two gateways behind a load balancer.
 type stage struct {
 	testing.TB
+	registry  *redistest.Server
+	secrets   string // the directory of the gateways' secrets
 	caddyfile string
 	gateways  []*harness.Process
 	balancer  *haproxy
@@ -45,7 +48,8 @@ type sandbox struct {
 func newStage(t testing.TB, sandboxes int) *stage {
 	t.Helper()
 	harness.AllowFiles(t, 1<<16)
-	s := &stage{TB: t, caddyfile: shippedCaddyfile(t)}
+	s := &stage{TB: t, secrets: t.TempDir()}
+	s.caddyfile = s.shippedCaddyfile()
 	for range 2 {
 		s.gateways = append(s.gateways, harness.Binary(t, s.caddyfile))
 	}
@@ -58,42 +62,56 @@ func newStage(t testing.TB, sandboxes int) *stage {
 }
 
 // shippedCaddyfile is that of deploy/haproxy with the addresses of this stage, its secrets, and periods that a test can wait for.
-func shippedCaddyfile(t testing.TB) string {
-	t.Helper()
-	registry := redistest.Start(t, redistest.Options{Users: []string{fmt.Sprintf(redisUser, strings.ReplaceAll(redisPassword, " ", "-"))}})
-	records := redis.NewClient(&redis.Options{Addr: registry.Addr})
-	t.Cleanup(func() { records.Close() })
-	cluster, err := rock.New(rock.Options{TempDir: t.TempDir(), Records: rock.RedisStrings{Client: records}, Envd: envd.In[*rock.Sandbox]})
+func (s *stage) shippedCaddyfile() string {
+	s.Helper()
+	s.registry = redistest.Start(s, redistest.Options{Users: []string{fmt.Sprintf(redisUser, redisPassword)}})
+	records := redis.NewClient(&redis.Options{Addr: s.registry.Addr})
+	s.Cleanup(func() { records.Close() })
+	cluster, err := rock.New(rock.Options{TempDir: s.TempDir(), Records: rock.RedisStrings{Client: records}, Envd: envd.In[*rock.Sandbox]})
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
-	t.Cleanup(func() { cluster.Close() })
+	s.Cleanup(func() { cluster.Close() })
 	address := map[rock.Role]string{}
 	for _, role := range []rock.Role{rock.Admin, rock.Proxy} {
 		server, err := cluster.Serve(role, "")
 		if err != nil {
-			t.Fatal(err)
+			s.Fatal(err)
 		}
 		address[role] = server.URL()
 	}
-	secrets := t.TempDir()
-	for name, text := range map[string]string{
-		"redis-password": strings.ReplaceAll(redisPassword, " ", "-"),
-		"token-2026-12":  strings.Repeat("k", 32),
-		"keys.json":      fmt.Sprintf(`{"keys": [{"digest": "%s", "subject": "alice"}]}`, auth.DigestOf(apiKey)),
-	} {
-		if err := os.WriteFile(filepath.Join(secrets, name), []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	return replaced(t, "Caddyfile", map[string]string{
-		"/etc/e2b-gateway/secrets": secrets,
-		"redis:6379":               registry.Addr,
+	s.secret("redis-password", redisPassword)
+	s.secret("token-2026-12", strings.Repeat("k", 32))
+	s.secret("keys.json", keys(apiKey))
+	return replaced(s, "Caddyfile", map[string]string{
+		"/etc/e2b-gateway/secrets": s.secrets,
+		"redis:6379":               s.registry.Addr,
 		"http://rock-admin:8080":   address[rock.Admin],
 		"http://rock-proxy:8081":   address[rock.Proxy],
 		"shutdown_delay 10s":       "shutdown_delay " + shutdownDelay.String(),
 		"grace_period 2m":          "grace_period " + gracePeriod.String(),
 	})
+}
+
+// secret writes a secret of the gateways, whole or not at all.
+func (s *stage) secret(name, text string) {
+	s.Helper()
+	file := filepath.Join(s.secrets, name)
+	if err := os.WriteFile(file+".new", []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+	if err := os.Rename(file+".new", file); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// keys is a file of keys, all of alice.
+func keys(all ...string) string {
+	var records []string
+	for _, key := range all {
+		records = append(records, fmt.Sprintf(`{"digest": "%s", "subject": "alice"}`, auth.DigestOf(key)))
+	}
+	return `{"keys": [` + strings.Join(records, ", ") + `]}`
 }
 
 // replaced is a file of deploy/haproxy in which other words stand. Each must be there.
@@ -127,6 +145,7 @@ func (s *stage) create(client *http.Client) sandbox {
 type request struct {
 	method, path, body string
 	key                bool     // it is for the control plane
+	other              string   // the API key, if not apiKey
 	sandbox            *sandbox // it is for the data plane
 	status             int
 }
@@ -149,7 +168,7 @@ func (s *stage) call(client *http.Client, c request, answer any) error {
 		r.Header.Set("Content-Type", "application/octet-stream")
 	}
 	if c.key {
-		r.Header.Set("X-API-Key", apiKey)
+		r.Header.Set("X-API-Key", cmp.Or(c.other, apiKey))
 	}
 	if c.sandbox != nil {
 		address(r.Header, *c.sandbox)

@@ -100,7 +100,7 @@ func (x *examination) samples(ctx context.Context, r Redis, documents bool, wher
 	}
 }
 
-// samples is how many sandboxes are looked for.
+// sampleSize is how many sandboxes are looked for.
 const sampleSize = "5"
 
 // running are a few sandboxes of a cluster, by the first proxy that lists them.

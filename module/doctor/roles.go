@@ -172,7 +172,7 @@ func (x *examination) clock(date, asked time.Time, where string) {
 		x.unchecked("the clock of "+where, "its answers have no Date")
 		return
 	}
-	early, late := asked.Sub(date.Add(time.Second)), date.Sub(time.Now())
+	early, late := asked.Sub(date.Add(time.Second)), time.Until(date)
 	if skew := max(early, late); skew > tolerance {
 		x.skew(late == skew, skew, where)
 	}

@@ -14,7 +14,7 @@ const sdkIdle = 5 * time.Minute
 
 // servers looks at the options of the servers that the gateway is on.
 func (x *examination) servers(context.Context) {
-	if x.Deployment.App != nil && len(x.App.Clusters) > 0 && !slices.ContainsFunc(x.view.servers, (*server).gateway) {
+	if len(x.App.Clusters) > 0 && !slices.ContainsFunc(x.view.servers, (*server).gateway) {
 		x.found(noHandler, "config", "The app e2b is configured, and none of %d servers has a handler e2b.", len(x.view.servers)+x.view.others)
 	}
 	for _, s := range x.view.servers {

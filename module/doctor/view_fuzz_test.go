@@ -3,12 +3,8 @@ package doctor
 import (
 	"context"
 	"net"
-	"os"
 	"testing"
 	"time"
-
-	"github.com/caddyserver/caddy/v2/caddyconfig"
-	_ "github.com/caddyserver/caddy/v2/modules/standard" // what a config may hold
 
 	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
 )
@@ -26,11 +22,6 @@ func FuzzAnyConfigCanBeLookedAt(f *testing.F) {
 			`"e2b":{"keys":"{file./nowhere}"}}}`,
 	} {
 		f.Add([]byte(seed))
-	}
-	if example, err := os.ReadFile("../../Caddyfile.example"); err != nil {
-		f.Fatal(err)
-	} else if seed, _, err := caddyconfig.GetAdapter("caddyfile").Adapt(example, nil); err == nil { // when the directive is known
-		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, config []byte) {
 		x := &examination{

@@ -145,3 +145,22 @@ func TestAServerThatLetsNobodyInIsNotInspected(t *testing.T) {
 		t.Error("a server that is down was inspected")
 	}
 }
+
+// A right that the masters lack is found wherever the client is sent.
+func TestInspectionFollowsSentinelsAndClusters(t *testing.T) {
+	const without = "gateway on >secret &* ~* +@all -client|tracking"
+	pair := redistest.StartSentinel(t, redistest.Options{Users: []string{without}})
+	cluster := redistest.StartCluster(t, redistest.Options{Users: []string{without}})
+	for name, cfg := range map[string]redis.Config{
+		"sentinel": {Addresses: []string{pair.Addr}, Sentinel: &redis.Sentinel{Master: pair.Master, Password: pair.Password}},
+		"cluster":  {Addresses: []string{cluster.Nodes[0].Addr}, Cluster: true},
+	} {
+		if found := inspect(t, cfg, everything); len(found.Refused) != 0 || found.Facts.Version == "" || found.Facts.Replica {
+			t.Errorf("%s: %+v", name, found)
+		}
+		cfg.Username, cfg.Password = "gateway", "secret"
+		if got := commands(inspect(t, cfg, everything)); got != "client|tracking" {
+			t.Errorf("%s: refused %q", name, got)
+		}
+	}
+}
