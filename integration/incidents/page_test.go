@@ -26,13 +26,13 @@ func TestThePageHasTheRecipesThatAreTried(t *testing.T) {
 	if !found || !ended {
 		t.Fatalf("docs/operations.md has no %q with %q behind it", recipesBegin, recipesEnd)
 	}
-	page := before + recipesBegin + "\n" + written() + recipesEnd + after
+	whole := before + recipesBegin + "\n" + written() + recipesEnd + after
 	switch {
-	case page == string(text):
+	case whole == string(text):
 	case !*update:
 		t.Error("the recipes of docs/operations.md are not those of this package: run this test with -update")
 	default:
-		if err := os.WriteFile(pageFile, []byte(page), 0o644); err != nil {
+		if err := os.WriteFile(pageFile, []byte(whole), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -50,6 +50,18 @@ func written() string {
 	}
 	b.WriteString("\n")
 	return b.String()
+}
+
+// What users say is what the gateway tells them, so that its text leads here.
+func TestWhatUsersSayIsInTheREADME(t *testing.T) {
+	readme := page(t, "../README.md")
+	for _, r := range recipes {
+		for i, text := range strings.Split(r.users, "`") {
+			if i%2 == 1 && !strings.Contains(readme, text) {
+				t.Errorf("%s: %q is not in the README", r.incident, text)
+			}
+		}
+	}
 }
 
 // An incident without a recipe, and a recipe that no incident tries, are worth

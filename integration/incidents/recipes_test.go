@@ -103,14 +103,14 @@ var recipes = []recipe{
 		signs: []sign{
 			rises(`e2b_gateway_upstream_dial_errors_total{reason="unresolved"}`),
 			rises(`e2b_gateway_requests_total{end="cluster_unreachable"}`),
-			logged("end", "^cluster_unreachable$", "cause", "lookup .*"),
+			logged("end", "^cluster_unreachable$", "cause", "lookup "),
 			finds("role-unreachable"),
 		},
 		cure: "The log names the host. Ask for it on the gateway's own machine; mend the record, the resolver, or the config, which may have been loaded with a wrong name just now.",
 	},
 	{
 		incident: "a limit is reached",
-		users:    "`Too many …` (429; `RateLimitException`).",
+		users:    "`Too many requests`, `Too many streams`, `Too many creates` (429; `RateLimitException`).",
 		signs: []sign{
 			rises(`e2b_gateway_limits_reached_total`),
 			logged("end", "^limit$", "subject", "."),

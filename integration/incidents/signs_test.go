@@ -94,7 +94,7 @@ func logged(pairs ...string) sign {
 	var look []string
 	for i := 0; i < len(pairs); i += 2 {
 		patterns[pairs[i]] = regexp.MustCompile(pairs[i+1])
-		look = append(look, fmt.Sprintf("`%s` is `%s`", pairs[i], strings.ReplaceAll(pairs[i+1], "|", " or ")))
+		look = append(look, fmt.Sprintf("`%s` %s", pairs[i], inWords(pairs[i+1])))
 	}
 	return sign{"a log line in which " + strings.Join(look, " and "), func(e evidence) bool {
 		for _, line := range e.log {
@@ -111,10 +111,24 @@ func logged(pairs ...string) sign {
 	}}
 }
 
+// inWords says what a pattern stands for: a whole value, any value, or one of some
+// pieces of it.
+func inWords(pattern string) string {
+	whole, ok := strings.CutPrefix(pattern, "^")
+	switch {
+	case ok:
+		return "is `" + strings.TrimSuffix(whole, "$") + "`"
+	case pattern == ".":
+		return "is not empty"
+	default:
+		return "contains `" + strings.ReplaceAll(pattern, "|", "` or `") + "`"
+	}
+}
+
 // explains: explain says so of the call, at a path of its answer.
 func explains(path, pattern string) sign {
 	want := regexp.MustCompile(pattern)
-	return sign{fmt.Sprintf("`explain` of the call says `%s`: `%s`", path, strings.Trim(pattern, "^$")), func(e evidence) bool {
+	return sign{fmt.Sprintf("`explain` of the call: `%s` %s", path, inWords(pattern)), func(e evidence) bool {
 		var at any = e.explained
 		for _, name := range strings.Split(path, ".") {
 			object, ok := at.(map[string]any)
