@@ -77,6 +77,8 @@ type PastFailure struct {
 	Client    string    `json:"client"`
 	// Upstream is the "host:port" that was sent the request, or "".
 	Upstream string `json:"upstream,omitempty"`
+	// RequestID is what the log calls the request.
+	RequestID string `json:"request_id,omitempty"`
 	// Why is the error behind it, cut to 300 bytes.
 	Why string `json:"why,omitempty"`
 }
@@ -133,6 +135,9 @@ func (h *History) Note(r *http.Request, out *Outcome) {
 	f := PastFailure{
 		Time: now, Cause: out.End.String(), SandboxID: out.SandboxID, Subject: out.Subject, Cluster: out.Cluster, Plane: out.Operation.Plane.String(),
 		Operation: out.Operation.Name, Method: r.Method, Client: r.RemoteAddr, Upstream: out.Upstream,
+	}
+	if out.Trail != nil {
+		f.RequestID = out.Trail.RequestID
 	}
 	if out.Err != nil {
 		why := out.Err.Error()

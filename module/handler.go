@@ -143,15 +143,11 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		// be a GOAWAY.
 		w.Header().Set("Connection", "close")
 	}
-	s := new(served)
-	var trail *handlers.Trail
-	if h.accessLog {
-		trail = &s.trail
-	}
-	s.out = live.gateway.Serve(w, r, h.planes, peerOf(r), trail)
-	h.record(r, &s.out)
-	history.Note(r, &s.out)
-	if s.out.Abort {
+	out, trail := h.outcome()
+	*out = live.gateway.Serve(w, r, h.planes, peerOf(r), trail)
+	h.record(r, out)
+	history.Note(r, out)
+	if out.Abort {
 		panic(http.ErrAbortHandler)
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
@@ -109,6 +110,35 @@ func TestHealthyRequestsAreThinnedAndNoOthers(t *testing.T) {
 	// One in a million may be seen.
 	if ends["sandbox_gone"] != each || ends["ok"] > 1 {
 		t.Errorf("the log has %v", ends)
+	}
+}
+
+// With Redis down there is a failure for each of thousands of requests a second.
+func TestAFloodOfFailuresDoesNotFillTheLog(t *testing.T) {
+	rock, _ := listening(t)
+	g := harness.Start(t, "{"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\tlog\n\te2b\n}\n")
+	const flood = 500
+	begun := time.Now()
+	for range flood {
+		named(t, g, "unknown")
+	}
+	seconds := int(time.Since(begun)/time.Second) + 2 // two may have begun
+	named(t, g, "not/an/id")
+	g.Stop()
+	told, others := 0., 0
+	lines := logLines(t, g.Logs(), "http.handlers.e2b")
+	for _, line := range lines {
+		if line["end"] != "sandbox_gone" {
+			others++
+		}
+		omitted, _ := line["omitted"].(float64)
+		told += omitted
+	}
+	if n := len(lines) - others; n == 0 || n > 10*seconds || told > flood || others != 1 {
+		t.Errorf("%d lines in %d seconds, which tell of %v more, and %d about the other failure", n, seconds, told, others)
+	}
+	if access := logLines(t, g.Logs(), "http.log.access"); len(access) != flood+1 {
+		t.Errorf("the access log has %d lines", len(access))
 	}
 }
 

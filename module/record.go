@@ -14,10 +14,17 @@ import (
 	"github.com/caddy-e2b/gateway/handlers/cause"
 )
 
-// served is a request and what becomes of it, in one piece of memory.
-type served struct {
-	out   handlers.Outcome
-	trail handlers.Trail
+// outcome is memory for what becomes of a request, and for its trail if there is an
+// access log to read it: in one piece.
+func (h *Handler) outcome() (*handlers.Outcome, *handlers.Trail) {
+	if !h.accessLog {
+		return new(handlers.Outcome), nil
+	}
+	both := new(struct {
+		out   handlers.Outcome
+		trail handlers.Trail
+	})
+	return &both.out, &both.trail
 }
 
 // record writes down what became of a request: in the access log, in
