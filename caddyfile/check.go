@@ -257,12 +257,12 @@ func checkPattern(pattern string) error {
 }
 
 // planeNames are the values of [HandlerConfig.Plane].
-var planeNames = []string{"control", "data"}
+var planeNames = []string{"control", "data", "health"}
 
 // Check reports a plane that does not exist.
 func (h *HandlerConfig) Check() error {
 	if h.Plane != "" && !slices.Contains(planeNames, h.Plane) {
-		return fmt.Errorf("plane is control or data, not %q", h.Plane)
+		return fmt.Errorf("plane is control, data or health, not %q", h.Plane)
 	}
 	return nil
 }

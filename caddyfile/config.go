@@ -311,7 +311,8 @@ type CacheConfig struct {
 
 // HandlerConfig is the configuration of the handler "http.handlers.e2b".
 type HandlerConfig struct {
-	// Plane is what the handler serves: "control" or "data". A request of the
+	// Plane is what the handler serves: "control" or "data"; or "health", which is no
+	// plane but what probes ask for, GET /e2b/ready and GET /e2b/live. A request of the
 	// other plane is answered with 404; no request is ever passed on to the next
 	// handler. Default: both.
 	Plane string `json:"plane,omitempty"`

@@ -9,10 +9,11 @@ import (
 // ParseDirective reads the directive, whose matcher is already taken off.
 // Syntax:
 //
-//	e2b [<matcher>] [control|data]
+//	e2b [<matcher>] [control|data|health]
 //
 // Without a plane it serves both: the path of a request decides which one it
-// belongs to. There is no block: whatever can be set is shared by all sites
+// belongs to. With health it serves what probes ask for instead, GET /e2b/ready and
+// GET /e2b/live, and no plane. There is no block: whatever can be set is shared by all sites
 // and stands in the global option.
 func ParseDirective(d *caddyfile.Dispenser) (*HandlerConfig, error) {
 	d.Next() // the directive's own name
@@ -20,7 +21,7 @@ func ParseDirective(d *caddyfile.Dispenser) (*HandlerConfig, error) {
 	if d.NextArg() {
 		h.Plane = d.Val()
 		if !slices.Contains(planeNames, h.Plane) {
-			return nil, d.Errf("%q is no plane: e2b [control|data]", h.Plane)
+			return nil, d.Errf("%q is no plane: e2b [control|data|health]", h.Plane)
 		}
 	}
 	if d.NextArg() {

@@ -128,12 +128,12 @@ func (g *Gateway) count(out *Outcome) {
 	}
 }
 
-// toldOfEnd takes note of a stream that was just told how it has ended, if that is because
-// its sandbox does not run any more.
+// toldOfEnd takes note of a call that was just told how it has ended, if it is a stream and
+// that is because its sandbox does not run any more.
 func (c *dataCall) toldOfEnd() {
 	switch c.out.End {
 	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStopped, cause.SandboxFailed:
-		if c.learned > 0 {
+		if c.learned > 0 && c.proto.Framed() {
 			c.g.countsOf(c.out.Cluster).killToEnd.Observe(time.Since(c.line.begun) - c.learned)
 		}
 	}

@@ -73,6 +73,7 @@ func TestAStreamIsCountedWhileItRunsAndByItsEnd(t *testing.T) {
 func TestHowLateAStreamIsToldOfTheEndOfItsSandboxIsMeasured(t *testing.T) {
 	for name, kill := range map[string]func(g *rig, cut chan struct{}){
 		"by a call through the gateway": func(g *rig, _ chan struct{}) { g.gateway.opt.Deaths.tell("sbx-1", cause.SandboxGone) },
+		"before there is an answer":     func(g *rig, _ chan struct{}) { g.gateway.opt.Deaths.tell("sbx-1", cause.SandboxGone) },
 		"by a lost connection": func(g *rig, cut chan struct{}) {
 			g.registry.say(0, routing.ErrGone)
 			close(cut)
@@ -82,9 +83,11 @@ func TestHowLateAStreamIsToldOfTheEndOfItsSandboxIsMeasured(t *testing.T) {
 			g := newRig(t)
 			cut := make(chan struct{})
 			g.proxy = func(w http.ResponseWriter, r *http.Request) {
-				w.Header().Set("Content-Type", stream)
-				io.WriteString(w, frame(0, "{}"))
-				w.(http.Flusher).Flush()
+				if name != "before there is an answer" {
+					w.Header().Set("Content-Type", stream)
+					io.WriteString(w, frame(0, "{}"))
+					w.(http.Flusher).Flush()
+				}
 				select {
 				case <-cut:
 					panic(http.ErrAbortHandler)

@@ -95,9 +95,10 @@ func (c *dataCall) fail(f cause.Failure) {
 	if c.body != nil {
 		// It may be on its way to the sandbox still.
 		c.out = tell(c.w, c.r, c.out, f)
-		return
+	} else {
+		c.out = refuse(c.w, c.r, c.out, f)
 	}
-	c.out = refuse(c.w, c.r, c.out, f)
+	c.toldOfEnd()
 }
 
 // closeIfUnread ends an HTTP/1.1 connection after an answer that comes before

@@ -150,15 +150,6 @@ func answerJSON(w http.ResponseWriter, status int, v any) error {
 	return nil
 }
 
-// ready needs no app: a process that does not exit and answers here is ready.
-func (a *Admin) ready(w http.ResponseWriter, _ *http.Request) error {
-	status, ready := http.StatusOK, !caddy.Exiting()
-	if !ready {
-		status = http.StatusServiceUnavailable
-	}
-	return answerJSON(w, status, map[string]bool{"ready": ready})
-}
-
 // everywhere does something with the gateway of each config that has, or may have,
 // calls running: streams outlive the config that they began with.
 func everywhere(do func(*handlers.Gateway)) {

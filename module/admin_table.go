@@ -16,9 +16,12 @@ func init() {
 		{Method: "GET", Path: "/e2b/{$}", read: (*Admin).page,
 			Query: map[string]string{"sandbox": "a sandbox that is explained at once"},
 			Doc:   "The status page, for a browser. It reads the other routes and changes nothing."},
-		{Method: "GET", Path: "/e2b/ready", read: (*Admin).ready,
-			Doc: "200 `{\"ready\":true}`, and 503 `{\"ready\":false}` from the signal to exit on, so that a load balancer takes the gateway out. " +
-				"Together with `shutdown_delay` nobody notices that it goes."},
+		{Method: "GET", Path: readyPath, read: (*Admin).ready,
+			Query: map[string]string{"strict": "`true`: 503 also while no cluster can be used, for a load balancer that uses all gateways when none is ready"},
+			Doc: "Whether requests should come: 200 `{\"ready\":true}` once a cluster was seen whole, and 503 `{\"ready\":false}` before that and from the signal to exit on, so that a load balancer takes the gateway out. " +
+				"Together with `shutdown_delay` nobody notices that it goes. What is wrong stands in `reasons`; see docs/health.md."},
+		{Method: "GET", Path: livePath, read: (*Admin).alive,
+			Doc: "200 `{\"live\":true}` from a process that works. It looks at nothing else: to start it anew mends no other."},
 		{Method: "GET", Path: "/e2b/status", read: (*Admin).status,
 			Doc: "The state of the gateway: the clusters with the addresses of their roles and their registries, the counters of the route cache, how many streams run, what is drained."},
 		{Method: "GET", Path: "/e2b/history", read: (*Admin).history,

@@ -92,6 +92,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 			h.logger.Warn("credentials cannot be taken out of the access log of this version of Caddy: it will have no line about "+
 				"requests that e2b serves", zap.String("server", server.Name()))
 		}
+		if h.Plane == planeHealth {
+			return nil // nothing lasts there
+		}
 		if server.IdleTimeout == 0 {
 			server.IdleTimeout = caddy.Duration(idleTimeout)
 		}
@@ -100,6 +103,9 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 	}
 	return nil
 }
+
+// planeHealth is the plane of a site for probes.
+const planeHealth = "health"
 
 // idleTimeout is how long a server of ours keeps a client's unused connection,
 // unless "servers { timeouts { idle … } }" says otherwise. Caddy's default, 5m,
@@ -115,6 +121,9 @@ func (h *Handler) Validate() error { return h.Check() }
 // to the client in the protocol of the call, and Caddy's error routes know none
 // of those.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.Handler) error {
+	if h.Plane == planeHealth {
+		return h.serveHealth(w, r)
+	}
 	if h.unlogged {
 		caddyhttp.SetVar(r.Context(), caddyhttp.LogSkipVar, true)
 	}

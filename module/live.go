@@ -19,6 +19,7 @@ type live struct {
 	members []*routing.Cluster // in the order of the config
 	kinds   []string           // of their registries
 	routes  *routes
+	health  *health
 	counts  map[string]*counted // by cluster, and of none
 	parts   leases
 	stay    func() // takes the gateway out of the exit
@@ -109,6 +110,7 @@ func build(a *App) (_ *live, err error) {
 		Drains:          drains,
 		History:         history,
 	})
+	l.health = l.healthOf()
 	l.stay = departure.attend(l.gateway)
 	return l, nil
 }

@@ -54,6 +54,9 @@ func (h *health) ring() {
 	}
 }
 
+// Cover is how long after its registry's last answer a route is used at most.
+func (c *Cache) Cover() time.Duration { return c.opt.TTL + max(c.opt.Stale, 0) }
+
 // errRefused is what a caller gets for whom a failing registry is not asked.
 var errRefused = fmt.Errorf("%w: its last lookups failed", ErrUnavailable)
 

@@ -173,6 +173,27 @@ func (b *Balancer) Dialled(e *Endpoint) {
 	}
 }
 
+// Reach tries to connect to the addresses that are up, and reports whether one of them
+// is. It takes note of those that are not.
+func (b *Balancer) Reach(ctx context.Context) bool {
+	var reached atomic.Bool
+	var dials sync.WaitGroup
+	for _, e := range b.endpoints {
+		if !e.Up() {
+			continue // somebody asks it every second
+		}
+		dials.Go(func() {
+			if b.dial(ctx, e.Address) != nil {
+				b.DialFailed(e)
+				return
+			}
+			reached.Store(true)
+		})
+	}
+	dials.Wait()
+	return reached.Load()
+}
+
 func (b *Balancer) schedule(e *Endpoint) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -61,7 +61,7 @@ func TestNoSecretComesOutOfTheBinary(t *testing.T) {
 	s.server.absent(t, "an answer", told+other)
 	s.mine.absent(t, "an answer to another client", s.withoutItsOwn(other))
 
-	for _, path := range []string{"/config/", "/e2b/", "/e2b/status", "/e2b/ready", "/e2b/history", "/e2b/routes",
+	for _, path := range []string{"/config/", "/e2b/", "/e2b/status", "/e2b/ready", "/e2b/live", "/e2b/history", "/e2b/routes",
 		"/e2b/routes/known", "/e2b/routes/known?fresh=true", "/e2b/streams", "/e2b/drains", "/metrics", "/reverse_proxy/upstreams", "/debug/vars",
 		"/debug/pprof/cmdline", "/debug/pprof/goroutine?debug=2", "/nothing"} {
 		status, answer := admin(t, p, http.MethodGet, path, "", "")

@@ -32,7 +32,7 @@ var places = map[string][]string{
 	"StaticKeysConfig":     {"| in `key <digest> <subject> { … }`", "`keys static` is a table"},
 	"parseKeyOption":       {"| in `key <digest> <subject> { … }`"},
 	"ListenerConfig":       {"| in `e2b { … }` of `listener_wrappers`"},
-	"ParseDirective":       {"`e2b [<matcher>] [control|data]`"},
+	"ParseDirective":       {"`e2b [<matcher>] [control|data|health]`"},
 	"ParseListenerWrapper": {"| in `e2b { … }` of `listener_wrappers`"},
 }
 

@@ -23,6 +23,7 @@ var (
 
 // Contract checklist 65 to 67, field reports C04, N02 and N03.
 func TestGatewaysAreReplacedOneAfterTheOtherAndNobodyLosesACall(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, 20)
 	crowd := gather(t, s, *streams)
 	load := steady(t, s, *rate)

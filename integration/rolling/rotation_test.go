@@ -9,6 +9,7 @@ import (
 
 // The steps are those of docs/operations.md, on two gateways under load.
 func TestSecretsAreChangedAndNobodyLosesACall(t *testing.T) {
+	t.Parallel()
 	s := newStage(t, 4)
 	client := s.balancer.client(t, 1)
 	load := steady(t, s, 200)

@@ -145,6 +145,9 @@ func (s *server) handle(raw json.RawMessage, hosts []string, chain []handler) []
 		return s.walk(h.Routes, hosts, chain)
 	}
 	s.all = append(s.all, handler{h.Handler, raw})
+	if h.Handler == "e2b" && h.Plane == "health" {
+		return chain // serves nobody's requests
+	}
 	proxy := h.Handler == "reverse_proxy" && h.Transport.Protocol == "e2b"
 	if h.Handler == "e2b" || proxy {
 		s.places = append(s.places, &place{proxy, h.Plane, hosts, slices.Clone(chain), raw})

@@ -35,6 +35,7 @@ type Registry struct {
 var (
 	_ routing.Registry = (*Registry)(nil)
 	_ routing.Watcher  = (*Registry)(nil)
+	_ routing.Pinger   = (*Registry)(nil)
 )
 
 // quiet keeps go-redis from writing to standard error by itself: its lines name
@@ -86,6 +87,15 @@ func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route
 		return nil, err
 	}
 	return parseRecord(sandboxID, record, r.cfg.Fields, r.cfg.KeyOf)
+}
+
+// Ping implements [routing.Pinger]: a lookup, which takes the right to read records,
+// without the question to Config.Evicted. With Cluster it is one node that is asked.
+func (r *Registry) Ping(ctx context.Context) error {
+	if _, err := r.record(ctx, routing.PingID); err != nil && !errors.Is(err, routing.ErrGone) && !errors.Is(err, routing.ErrMalformed) {
+		return err
+	}
+	return nil
 }
 
 func (r *Registry) record(ctx context.Context, sandboxID string) ([]byte, error) {
@@ -273,17 +283,6 @@ func (r *Registry) Stats() Stats {
 		PoolTimeouts: pool.Timeouts,
 		Watching:     int(r.watching.Load()),
 	}
-}
-
-// Ping reports whether Redis answers, within Config.Timeout: for a check by an
-// operator. With Cluster it is one node that is asked.
-func (r *Registry) Ping(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, r.cfg.Timeout)
-	defer cancel()
-	if err := r.client.Ping(ctx).Err(); err != nil {
-		return r.meaning(err)
-	}
-	return nil
 }
 
 // backoff is the pause before the n-th reconnection, n from 0.
