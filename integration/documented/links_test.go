@@ -53,6 +53,20 @@ func TestEveryLinkLeadsSomewhere(t *testing.T) {
 	}
 }
 
+// Whoever begins at the README finds every page.
+func TestTheREADMELeadsToEveryPage(t *testing.T) {
+	pages, err := filepath.Glob(filepath.Join(root, "docs", "*.md"))
+	if err != nil || len(pages) < 5 {
+		t.Fatalf("%d pages, %v", len(pages), err)
+	}
+	readme := page(t, "README.md")
+	for _, file := range pages {
+		if !strings.Contains(readme, "](docs/"+filepath.Base(file)+")") {
+			t.Errorf("the README has no link to %s", filepath.Base(file))
+		}
+	}
+}
+
 // anchors are the headings of a page, as GitHub makes links of them.
 func anchors(t *testing.T, file string) (all []string) {
 	t.Helper()
