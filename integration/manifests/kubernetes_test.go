@@ -1,6 +1,7 @@
 package manifests
 
 import (
+	"io"
 	"maps"
 	"net/http"
 	"os"
@@ -161,10 +162,23 @@ func TestTheGatewayListensWhereItsPodSays(t *testing.T) {
 				t.Fatal(err)
 			}
 			resp.Body.Close()
-			// Nothing of ROCK and no Redis is there: that a gateway is not ready then is its own to say.
-			if resp.StatusCode != http.StatusOK && resp.StatusCode != http.StatusServiceUnavailable {
+			// Nothing of ROCK and no Redis is there: a gateway that has never seen them is alive, and not ready.
+			want := http.StatusOK
+			if probe == c.ReadinessProbe {
+				want = http.StatusServiceUnavailable
+			}
+			if resp.StatusCode != want {
 				t.Errorf("%s: %d", probe.HTTPGet.Path, resp.StatusCode)
 			}
+		}
+		// Beside the probes, Prometheus.
+		resp, err := http.Get(g.URLOf(":"+strconv.Itoa(p.port(c.ReadinessProbe.HTTPGet.Port))) + "/metrics")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer resp.Body.Close()
+		if text, err := io.ReadAll(resp.Body); err != nil || !strings.Contains(string(text), "e2b_gateway_") {
+			t.Errorf("no metrics: %d, %v", resp.StatusCode, err)
 		}
 	})
 }
