@@ -97,8 +97,12 @@ func FuzzCheckToken(f *testing.F) {
 	k := tokens(f, "a", "b-1")
 	f.Add(k.Mint(AccessToken, "s", "o"), "s", "o")
 	f.Add("e2ba_a_", "s", "")
+	f.Add(tokens(f, "elsewhere").Mint(AccessToken, "s", "o"), "s", "o")
 	f.Fuzz(func(t *testing.T, token, sandboxID, subject string) {
 		claim, ok := k.Check(AccessToken, token, sandboxID)
+		if ok && k.MadeElsewhere(AccessToken, token) {
+			t.Fatalf("%q opens %q and was made elsewhere", token, sandboxID)
+		}
 		if !ok || !claim.By(subject) {
 			return
 		}

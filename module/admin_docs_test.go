@@ -1,4 +1,4 @@
-package module
+package module_test
 
 import (
 	"flag"
@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/caddy-e2b/gateway/handlers"
+	"github.com/caddy-e2b/gateway/module"
 )
 
 var update = flag.Bool("update", false, "write the tables of docs that are made of those in code")
@@ -24,7 +25,7 @@ const (
 func routesDocument() string {
 	var b strings.Builder
 	b.WriteString("\n| route | |\n|---|---|\n")
-	for _, r := range AdminRoutes() {
+	for _, r := range module.AdminRoutes() {
 		fmt.Fprintf(&b, "| `%s %s` | %s", r.Method, strings.TrimSuffix(r.Path, "{$}"), r.Doc)
 		for _, name := range slices.Sorted(maps.Keys(r.Query)) {
 			fmt.Fprintf(&b, "<br>`?%s=…`: %s", name, r.Query[name])
@@ -66,13 +67,13 @@ func TestTheAdminDocumentNamesEveryRoute(t *testing.T) {
 
 // What is served and what is in the table must be one, in both directions.
 func TestEveryAdminRouteIsServedAndHasAWord(t *testing.T) {
-	var a Admin
+	var a module.Admin
 	served := map[string]bool{}
 	for _, r := range a.Routes() {
 		served[r.Pattern] = true
 	}
 	seen := map[string]bool{}
-	for _, r := range AdminRoutes() {
+	for _, r := range module.AdminRoutes() {
 		if r.Doc == "" || seen[r.Method+r.Path] || !served[r.Path] {
 			t.Errorf("%s %s: documented %v, served %v, twice %v", r.Method, r.Path, r.Doc != "", served[r.Path], seen[r.Method+r.Path])
 		}
@@ -84,7 +85,7 @@ func TestEveryAdminRouteIsServedAndHasAWord(t *testing.T) {
 		}
 	}
 	for pattern := range served {
-		if pattern != "/e2b/" && !slices.ContainsFunc(AdminRoutes(), func(r AdminRoute) bool { return r.Path == pattern }) {
+		if pattern != "/e2b/" && !slices.ContainsFunc(module.AdminRoutes(), func(r module.AdminRoute) bool { return r.Path == pattern }) {
 			t.Errorf("%s is served and stands in no table", pattern)
 		}
 	}

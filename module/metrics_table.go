@@ -86,7 +86,7 @@ var (
 	metricInvalid    = counter("route_invalidations_total", "Remembered answers that were dropped, because a registry has pushed a change or a call has made one.")
 	metricFenced     = counter("route_fenced_total", "Answers of registries that came too late to be remembered.")
 
-	metricRegistry = counter("registry_lookups_total", "Lookups by the registry's answer: found, gone, malformed, and unavailable for none; refused were not made, because the registry answered nobody a moment ago.",
+	metricRegistry = counter("registry_lookups_total", "Lookups by the answer of the registry: found, gone, malformed, and unavailable for none; refused were not made, because of several registries this one answered nobody a moment ago.",
 		ofCluster, fixed("result", "found", "gone", "malformed", "unavailable", "refused"))
 	metricRegistryTook = histogram("registry_lookup_seconds", "How long lookups took, those without an answer included.", ofCluster)
 	metricRegistryBusy = gauge("registry_lookups_in_flight", "Lookups that are not over, those included that wait for a place.")

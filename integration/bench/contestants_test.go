@@ -31,6 +31,7 @@ const (
 	gateway       kind = "this gateway"
 	gatewayLogged kind = "this gateway, access log on"
 	gatewayPlain  kind = "this gateway, Go's HTTP client"
+	gatewayTwice  kind = "this gateway, Caddy's HTTP metrics as well as its own"
 	respond       kind = "Caddy `respond`"
 	stock         kind = "Caddy `reverse_proxy`"
 	stockBare     kind = "Caddy `reverse_proxy`, metrics off"
@@ -67,7 +68,7 @@ func (s *scene) start(transport harness.Transport, kinds ...kind) []*contestant 
 			}
 			c := &contestant{kind: k}
 			switch k {
-			case gateway, gatewayLogged, gatewayPlain:
+			case gateway, gatewayLogged, gatewayPlain, gatewayTwice:
 				c = s.startCaddy(k, s.programs.gateway, s.gatewayConfig(k), transport)
 				if k == gateway {
 					floor = c
@@ -187,17 +188,20 @@ func freeAddress(tb testing.TB) string {
 	return l.Addr().String()
 }
 
-// gatewayConfig has everything on that an operator would have on.
+// gatewayConfig has everything on that an operator would have on. The gateway's own
+// metrics need no configuration.
 func (s *scene) gatewayConfig(k kind) string {
-	log, client := "", "lean"
+	log, client, metrics := "", "lean", ""
 	switch k {
+	case gatewayTwice:
+		metrics = "metrics"
 	case gatewayLogged:
 		log = "log"
 	case gatewayPlain:
 		client = "standard"
 	}
 	return fmt.Sprintf(`{
-	metrics
+	%[9]s
 	servers {
 		listener_wrappers {
 			e2b
@@ -233,7 +237,7 @@ func (s *scene) gatewayConfig(k kind) string {
 	respond %[6]s `+"`%[7]s`"+`
 	e2b
 }
-`, s.keysFile(), secretVariable, s.redis.Addr, s.upstream.Addr(), log, floorPath, answer, client)
+`, s.keysFile(), secretVariable, s.redis.Addr, s.upstream.Addr(), log, floorPath, answer, client, metrics)
 }
 
 // stockConfig is Caddy's own proxy, as its documentation shows it.

@@ -100,8 +100,9 @@ Processor time is the contestant's own, user and system, as the kernel keeps it 
 receiver's work for packets while the sender sends, so a part of what a network card would cost a proxy is not in it, the same for all. "Busy" is the share of
 its core that the contestant used: far below 100 % it waited for the generator, and its requests per CPU-second would rather be a little more.
 
-This gateway has everything on: API keys, access tokens, ROCK's registry in a real redis-server with its cache, limits, Caddy's metrics, the listener
-wrapper. Nobody else authenticates anybody. Stock Caddy is built from the same version, without this module. ` + "`respond`" + ` is a path of the gateway's own listener: the
+This gateway has everything on: API keys, access tokens, ROCK's registry in a real redis-server with its cache, limits, metrics, the listener
+wrapper. Its metrics are its own, docs/metrics.md; Caddy's HTTP metrics are off but in the row that says so. In stock Caddy they are on, but in the row that says so.
+Nobody else authenticates anybody. Stock Caddy is built from the same version, without this module. ` + "`respond`" + ` is a path of the gateway's own listener: the
 floor that any handler of Caddy stands on.
 `
 

@@ -12,7 +12,7 @@ import (
 
 // unaryH1 is what a fleet does most.
 func unaryH1(s *scene, r *report) {
-	all := s.start(harness.Cleartext, gateway, gatewayLogged, gatewayPlain, respond, stock, stockBare, library, libraryRedis, nginx, nginxRedis, haproxy)
+	all := s.start(harness.Cleartext, gateway, gatewayLogged, gatewayPlain, gatewayTwice, respond, stock, stockBare, library, libraryRedis, nginx, nginxRedis, haproxy)
 	sum := s.unary(all, harness.Cleartext)
 	r.add(sum.table("Small unary call, HTTP/1.1", fmt.Sprintf("`POST` with %d bytes of JSON, as the SDK sends it; %d bytes of JSON come back. %d connections, "+
 		"kept. Two of the contestants ask Redis for each request; redis-server's own time comes on top of theirs, and is counted in one column.",
