@@ -26,7 +26,7 @@ type answer struct {
 func (w *world) call(method, path, body string, header http.Header) answer {
 	ctx, cancel := context.WithTimeout(w.t.Context(), 10*time.Second)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, w.URL+path, strings.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, method, w.base+path, strings.NewReader(body))
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -103,7 +103,7 @@ func (w *world) open(s sandbox) *stream {
 	st := &stream{ended: make(chan struct{}), close: cancel}
 	w.t.Cleanup(func() { cancel(); <-st.ended })
 	message := envelope.Append(nil, 0, []byte(`{"process":{"cmd":"/bin/bash","args":["-l","-c","sleep 60"]}}`))
-	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.URL+"/process.Process/Start", bytes.NewReader(message))
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, w.base+"/process.Process/Start", bytes.NewReader(message))
 	if err != nil {
 		w.t.Fatal(err)
 	}

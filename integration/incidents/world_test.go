@@ -48,6 +48,9 @@ type world struct {
 	deployment
 	*harness.Process
 	client *http.Client
+	// base is the gateway's URL, which stays through reloads, for users who do not wait
+	// for them.
+	base string
 	// skew is how far the clocks of everybody else are behind this machine's.
 	skew      time.Duration
 	sandboxes []sandbox
@@ -87,7 +90,7 @@ func settle(t *testing.T, skew time.Duration) *world {
 	}
 	w.tokenKeys = w.tokenKey("one")
 	w.Process = harness.Binary(t, w.caddyfile())
-	w.client = w.Process.Client()
+	w.client, w.base = w.Process.Client(), w.URL
 	for i := range 8 {
 		w.create(fmt.Sprintf("sandbox-%d", i))
 	}
