@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers"
+	"github.com/caddy-e2b/gateway/handlers/cause"
 )
 
 // explainCommand is the command "explain".
@@ -55,7 +56,10 @@ itself as a preflight is, 1 when it would be refused, and 2 when nobody can say.
 	},
 }
 
-var errRefused = errors.New("the request would be refused")
+var (
+	errRefused       = errors.New("the request would be refused")
+	errNobodyAnswers = errors.New("nobody can say at the moment: the registry or the store of keys does not answer")
+)
 
 func explainRequest(flags caddycmd.Flags, args []string) (int, error) {
 	question, err := questionIn(flags, args[0])
@@ -68,6 +72,10 @@ func explainRequest(flags caddycmd.Flags, args []string) (int, error) {
 	}
 	if err := write(flags, e, func(to io.Writer) error { return printExplanation(to, &e) }); err != nil {
 		return cannotSay, err
+	}
+	switch e.Cause {
+	case cause.RegistryUnavailable.String(), cause.KeysUnavailable.String():
+		return cannotSay, errNobodyAnswers
 	}
 	return said(e.Sent || answered(&e), errRefused)
 }

@@ -167,6 +167,9 @@ func TestARunningGatewaySaysWhereASandboxIs(t *testing.T) {
 	if r := s.ask("", "routes", "get", "another", "--json"); r.code != 2 || !strings.Contains(r.out, `"unknown"`) {
 		t.Errorf("nobody can say: %+v", r)
 	}
+	if r := s.ask("", "explain", "http://x/health", "--sandbox", "another"); r.code != 2 || !strings.Contains(r.out, "registry_unavailable") {
+		t.Errorf("nobody can say what would become of it: %+v", r)
+	}
 }
 
 func TestARunningGatewayExplainsARequest(t *testing.T) {
