@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
-	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -143,8 +144,8 @@ func printRoute(to io.Writer, r *handlers.Resolved) error {
 	add("owner", r.Owner)
 	add("owner unknown", r.OwnerError)
 	add("address", r.Host)
-	for inside, outside := range r.Ports {
-		add(fmt.Sprintf("port %d", inside), fmt.Sprint(outside))
+	for _, inside := range slices.Sorted(maps.Keys(r.Ports)) {
+		add(fmt.Sprintf("port %d", inside), fmt.Sprint(r.Ports[inside]))
 	}
 	add("problem", r.Problem)
 	if r.Private {
@@ -238,7 +239,7 @@ func forgetRoute(flags caddycmd.Flags, args []string) (int, error) {
 		return cannotSay, err
 	}
 	return 0, write(flags, done, func(to io.Writer) error {
-		_, err := fmt.Fprintln(os.Stdout, "done")
+		_, err := fmt.Fprintln(to, "done")
 		return err
 	})
 }
