@@ -16,7 +16,8 @@ func TestATokenSaysItsKindAndItsKey(t *testing.T) {
 		if k, id, ok := auth.TokenParts(token); !ok || k != kind || id != "2026-12" {
 			t.Errorf("%s: %q %q %v", token, k, id, ok)
 		}
-		for _, other := range []string{"", token[1:], token[:len(token)-1], token + "A", string(kind), string(kind) + "_", string(kind) + "A_" + token[len(token)-48:]} {
+		for _, other := range []string{"", token[1:], token[:len(token)-1], token + "A", string(kind), string(kind) + "_", string(kind) + "A_" + token[len(token)-48:],
+			token[:len(token)-4] + "\n\n\n\n"} {
 			if _, _, ok := auth.TokenParts(other); ok {
 				t.Errorf("%q is taken for a token", other)
 			}

@@ -82,7 +82,7 @@ func (d *Drains) Sandbox(id string) (ok bool) {
 	d.change(func(t *drainTable) {
 		_, known := t.sandboxes[id]
 		if ok = known || len(t.sandboxes) < MaxDrainedSandboxes; ok && !known {
-			t.sandboxes[id] = time.Now()
+			t.sandboxes[id] = time.Now().UTC()
 		}
 	})
 	return ok
@@ -90,7 +90,7 @@ func (d *Drains) Sandbox(id string) (ok bool) {
 
 // Cluster drains a cluster.
 func (d *Drains) Cluster(name string, scope DrainScope) {
-	d.change(func(t *drainTable) { t.clusters[name] = ClusterDrain{scope, time.Now()} })
+	d.change(func(t *drainTable) { t.clusters[name] = ClusterDrain{scope, time.Now().UTC()} })
 }
 
 // RestoreSandbox takes a sandbox into service again. It reports whether it was drained.
@@ -136,11 +136,10 @@ func (d *Drains) open(clusters []*routing.Cluster) []*routing.Cluster {
 	return slices.DeleteFunc(slices.Clone(clusters), func(c *routing.Cluster) bool { return t.clusters[c.Name].Scope != "" })
 }
 
-// What is told of what is drained. Nothing was done, and 503 says so.
-var (
-	clusterDrained = cause.Failure{Cause: cause.Drain,
-		Message: "New sandboxes are not made here at the moment, by decision of the operator; nothing was done, try again later"}
-)
+// clusterDrained is what a create is told when no cluster takes it. Nothing was done, and
+// 503 says so.
+var clusterDrained = cause.Failure{Cause: cause.Drain,
+	Message: "New sandboxes are not made here at the moment, by decision of the operator; nothing was done, try again later"}
 
 // sandboxDrained is what a call to a sandbox is told that is drained.
 func sandboxDrained(sandboxID string) cause.Failure {

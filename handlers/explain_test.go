@@ -65,6 +65,35 @@ func TestAnExplanationSaysWhereARequestStops(t *testing.T) {
 	}
 }
 
+// Whoever asks what is wrong must not make it look worse.
+func TestAnExplanationIsNoCall(t *testing.T) {
+	counts := map[string]*Counts{"": NewCounts()}
+	g := newGuarded(t, func(_ *guarded, o *Options) {
+		for _, c := range o.Clusters {
+			counts[c.Name] = NewCounts()
+		}
+		o.Counts = counts
+	})
+	for _, q := range []Question{
+		asked("POST", stat, envdOf(mine, "X-Access-Token", g.token("alice", mine))...), // would be sent
+		asked("POST", stat, envdOf(mine, "X-Access-Token", "x")...),
+		asked("GET", "/sandboxes/mine", "X-Api-Key", "e2b_a11ce"),
+		asked("GET", "/nothing"),
+	} {
+		if _, err := g.gateway.Explain(t.Context(), q); err != nil {
+			t.Error(err)
+		}
+	}
+	for cluster, c := range counts {
+		if n := c.Read(); n.Requests != (Counted{}).Requests || n.Refused != (Counted{}).Refused {
+			t.Errorf("cluster %q: %v, %v", cluster, n.Requests, n.Refused)
+		}
+	}
+	if len(counts) < 2 {
+		t.Error("no cluster was counted for")
+	}
+}
+
 // What is explained and what happens must be one thing: each question is put, and the
 // same request is sent.
 func TestAnExplanationIsWhatHappens(t *testing.T) {

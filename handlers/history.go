@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"net/http"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -32,9 +33,15 @@ const (
 	longCall = time.Second
 	// slowestSandboxes is how many are shown.
 	slowestSandboxes = 20
-	// maxWhy is the longest PastFailure.Why, in bytes.
-	maxWhy = 300
+	// maxWhy is the longest PastFailure.Why, in bytes, and maxNoted the longest of what a
+	// client chooses.
+	maxWhy   = 300
+	maxNoted = 128
 )
+
+// copied is a copy of a part of a request. As it comes, even a short method keeps the
+// whole request line in memory, which may be as long as all headers together.
+func copied(s string) string { return strings.Clone(s[:min(len(s), maxNoted)]) }
 
 // lastOf keeps the last of what it is given.
 type lastOf[T any] struct {
@@ -124,26 +131,34 @@ func (h *History) Note(r *http.Request, out *Outcome) {
 		return
 	}
 	now := time.Now()
+	failed := out.End != cause.OK && out.End != cause.ClientGone
+	var f PastFailure
+	if failed {
+		f = failureOf(r, out, now)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if out.Stream {
 		h.ended(now, out.End)
 	}
-	if out.End == cause.OK || out.End == cause.ClientGone {
-		return
+	if failed {
+		h.failures.add(f, historyFailures)
 	}
+}
+
+func failureOf(r *http.Request, out *Outcome, now time.Time) PastFailure {
 	f := PastFailure{
-		Time: now, Cause: out.End.String(), SandboxID: out.SandboxID, Subject: out.Subject, Cluster: out.Cluster, Plane: out.Operation.Plane.String(),
-		Operation: out.Operation.Name, Method: r.Method, Client: r.RemoteAddr, Upstream: out.Upstream,
+		Time: now.UTC(), Cause: out.End.String(), SandboxID: copied(out.SandboxID), Subject: copied(out.Subject), Cluster: out.Cluster,
+		Plane: out.Operation.Plane.String(), Operation: copied(out.Operation.Name), Method: copied(r.Method), Client: r.RemoteAddr, Upstream: out.Upstream,
 	}
 	if out.Trail != nil {
-		f.RequestID = out.Trail.RequestID
+		f.RequestID = copied(out.Trail.RequestID)
 	}
 	if out.Err != nil {
 		why := out.Err.Error()
-		f.Why = why[:min(len(why), maxWhy)]
+		f.Why = strings.Clone(why[:min(len(why), maxWhy)])
 	}
-	h.failures.add(f, historyFailures)
+	return f
 }
 
 // ended counts the end of a stream. h.mu is held.
@@ -168,7 +183,7 @@ func (h *History) lasted(out *Outcome, begun time.Time) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.slow.add(slowCall{now, out.SandboxID, out.Cluster, out.Operation.Name, took}, historySlow)
+	h.slow.add(slowCall{now, copied(out.SandboxID), out.Cluster, copied(out.Operation.Name), took}, historySlow)
 }
 
 // Past is what is remembered at the moment.

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strconv"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/routing"
 )
 
 func TestThePastIsKeptAsLongAsItIsShown(t *testing.T) {
@@ -55,6 +57,32 @@ func TestThePastIsBounded(t *testing.T) {
 	}
 	if n := len(past.Slowest); n != slowestSandboxes || past.Slowest[0].SandboxID != "0" || past.Slowest[0].Slowest < past.Slowest[1].Slowest {
 		t.Errorf("%d slow, %+v", n, past.Slowest)
+	}
+}
+
+// A client chooses how long a method and a path are, and a short piece of a long line
+// keeps the line.
+func TestThePastKeepsNoRequestLines(t *testing.T) {
+	h := new(History)
+	inUse := func() uint64 {
+		var m runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := inUse()
+	const long = 1 << 20
+	for range historyFailures {
+		line := strings.Repeat("m", long)
+		r := &http.Request{Method: line[:4]}
+		h.Note(r, &Outcome{End: cause.NoSuchRoute, SandboxID: line[:8], Operation: routing.Operation{Name: line}})
+		h.lasted(&Outcome{SandboxID: line[:8]}, time.Now().Add(-time.Minute))
+	}
+	if grown := int64(inUse() - before); grown > 8*long {
+		t.Errorf("%d bytes are kept for %d failures", grown, historyFailures)
+	}
+	if f := h.Past().Failures[0]; f.Method != "mmmm" || len(f.Operation) != maxNoted {
+		t.Errorf("%+v", f)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -105,9 +106,13 @@ func (a *Admin) handler(byMethod map[string]*AdminRoute) caddy.AdminHandler {
 }
 
 // checkQuery refuses a parameter that the route does not have: a filter with a slip in
-// its name must not mean everything.
+// it must not mean everything.
 func (route *AdminRoute) checkQuery(r *http.Request) error {
-	for name, values := range r.URL.Query() {
+	query, err := url.ParseQuery(r.URL.RawQuery) // URL.Query leaves out what it cannot read
+	if err != nil {
+		return badRequest(errors.New("the query cannot be read"))
+	}
+	for name, values := range query {
 		switch _, known := route.Query[name]; {
 		case !known:
 			return badRequest(errors.New("there is a query parameter that this route does not have; docs/admin.md lists them"))

@@ -1,24 +1,21 @@
 package module_test
 
 import (
-	"flag"
 	"fmt"
 	"maps"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/caddy-e2b/gateway/handlers"
+	"github.com/caddy-e2b/gateway/integration/document"
 	"github.com/caddy-e2b/gateway/module"
 )
 
-var update = flag.Bool("update", false, "write the tables of docs that are made of those in code")
-
 const (
 	adminDocument = "../docs/admin.md"
-	routesBegin   = "<!-- routes: made by go test ./module -run AdminDocument -update -->\n"
-	routesEnd     = "<!-- /routes -->\n"
+	routesBegin   = "<!-- routes: made by go test ./module -run AdminDocument -update -->"
+	routesEnd     = "<!-- /routes -->"
 )
 
 // routesDocument is the table of routes in Markdown.
@@ -40,26 +37,9 @@ func routesDocument() string {
 }
 
 func TestTheAdminDocumentNamesEveryRoute(t *testing.T) {
-	text, err := os.ReadFile(adminDocument)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(text), routesBegin)
-	routes, after, ok2 := strings.Cut(rest, routesEnd)
-	if !ok || !ok2 {
-		t.Fatal("docs/admin.md has no place for the routes")
-	}
-	if *update {
-		if err := os.WriteFile(adminDocument, []byte(before+routesBegin+routesDocument()+routesEnd+after), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if routes != routesDocument() {
-		t.Error("docs/admin.md does not have the routes that there are: go test ./module -run AdminDocument -update")
-	}
+	page := document.Part(t, adminDocument, routesBegin, routesEnd, routesDocument())
 	for _, step := range handlers.StepNames {
-		if !strings.Contains(after, "\n| `"+string(step)+"` |") {
+		if !strings.Contains(page, "\n| `"+string(step)+"` |") {
 			t.Errorf("docs/admin.md does not explain the step %q", step)
 		}
 	}

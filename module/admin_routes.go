@@ -1,7 +1,7 @@
 package module
 
 import (
-	"encoding/json"
+	"context"
 	"errors"
 	"fmt"
 	"net/http"
@@ -133,21 +133,6 @@ func (a *Admin) forget(sandboxID string) (any, error) {
 	return Invalidated{sandboxID, true}, nil
 }
 
-// RouteChange is a line of the answer to GET /e2b/watch.
-type RouteChange struct {
-	Time time.Time `json:"time"`
-	// SandboxID is whose record may have changed, "" for any. Nil in the first line.
-	SandboxID *string `json:"sandbox_id,omitempty"`
-	// Watching is true in the first line: changes are told from now on.
-	Watching bool `json:"watching,omitempty"`
-	// Lost is how many changes were left out before this one, because whoever reads was
-	// too slow for them.
-	Lost int `json:"lost,omitempty"`
-}
-
-// watched is how many changes wait for a slow reader.
-const watched = 1024
-
 func (a *Admin) watch(w http.ResponseWriter, r *http.Request) error {
 	live, release, err := a.live()
 	if err != nil {
@@ -158,18 +143,12 @@ func (a *Admin) watch(w http.ResponseWriter, r *http.Request) error {
 	defer live.routes.cache.OnChange(changes.add)()
 	w.Header().Set("Content-Type", "application/x-ndjson")
 	w.Header().Set("Cache-Control", "no-store")
-	lines, control := json.NewEncoder(w), http.NewResponseController(w)
-	err = lines.Encode(RouteChange{Time: time.Now().UTC(), Watching: true})
-	for err == nil && control.Flush() == nil {
-		select {
-		case change := <-changes.waiting:
-			change.Lost = int(changes.lost.Swap(0))
-			err = lines.Encode(change)
-		case <-r.Context().Done():
-			return nil
-		case <-a.ctx.Done():
-			return nil
-		}
+	if r.Method == http.MethodHead {
+		return nil
 	}
-	return nil // whoever asked has left
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	defer context.AfterFunc(a.ctx, cancel)()
+	changes.tell(ctx, w)
+	return nil
 }

@@ -82,11 +82,11 @@ func (a *Admin) status(w http.ResponseWriter, _ *http.Request) error {
 	for _, n := range streams {
 		s.Streams += n
 	}
-	failing := live.routes.union.Failing()
+	failing := live.routes.failing()
 	for i, c := range live.members {
 		s.Clusters[c.Name] = ClusterStatus{
 			Mode:     string(c.Mode),
-			Registry: RegistryStatus{Kind: live.kinds[i], Failing: failing[c.Name] || len(live.members) == 1 && s.Cache.Failing},
+			Registry: RegistryStatus{Kind: live.kinds[i], Failing: failing[c.Name]},
 			Admin:    addresses(c.Admin),
 			Proxy:    addresses(c.Proxy),
 			Streams:  streams[c.Name],

@@ -18,7 +18,7 @@ const (
 // registry is down there is one for every request, and all say the same. Each cause
 // has a quota of its own, so that a flood of one drowns no other. How many there were
 // is for the metrics to say, and which for the access log.
-type complaints struct{ of [1 << 8]quota } // by cause.Cause
+type complaints struct{ of [cause.Count]quota }
 
 // quota is what one cause has.
 type quota struct {

@@ -97,6 +97,19 @@ func loadConfig(flags caddycmd.Flags) ([]byte, error) {
 	return caddy.RemoveMetaFields(config), nil
 }
 
+// appIn is the app e2b of a config with its placeholders, nil when there is none.
+func appIn(config []byte) (*e2bcaddyfile.Config, error) {
+	var c struct {
+		Apps struct {
+			E2B *e2bcaddyfile.Config `json:"e2b"`
+		} `json:"apps"`
+	}
+	if err := json.Unmarshal(config, &c); err != nil {
+		return nil, fmt.Errorf("decoding the config: %w", err)
+	}
+	return c.Apps.E2B, nil
+}
+
 // resolverAt asks one DNS server.
 func resolverAt(server string) (*net.Resolver, error) {
 	if _, _, err := net.SplitHostPort(server); err != nil {
@@ -112,19 +125,15 @@ func resolverAt(server string) (*net.Resolver, error) {
 // Caddy's storage goes to an empty directory.
 func deploymentOf(ctx caddy.Context, config []byte, storage string, uses *leases) doctor.Deployment {
 	d := doctor.Deployment{Config: config, Refused: validate(config, storage)}
-	var c struct {
-		Apps struct {
-			E2B *e2bcaddyfile.Config `json:"e2b"`
-		} `json:"apps"`
-	}
-	if err := json.Unmarshal(config, &c); err != nil || c.Apps.E2B == nil {
+	c, err := appIn(config)
+	if err != nil || c == nil {
 		d.Refused = errors.Join(d.Refused, err)
 		if d.Refused == nil {
 			d.Refused = errors.New("it has no app e2b")
 		}
 		return d
 	}
-	app := &App{Config: *c.Apps.E2B}
+	app := &App{Config: *c}
 	if err := app.prepare(ctx); err != nil {
 		return d // validate says why
 	}

@@ -90,13 +90,13 @@ type clusterHealth struct {
 	name         string
 	registry     func(context.Context) error
 	admin, proxy func(context.Context) bool
+	// answered is when the registry last did, nil before. It is kept with the routes, which
+	// a reload leaves alone.
+	answered *atomic.Pointer[time.Time]
 }
 
 // clusterState is what was found.
-type clusterState struct {
-	registry, admin, proxy bool
-	answered               time.Time // when the registry last did
-}
+type clusterState struct{ registry, admin, proxy bool }
 
 // healthOf makes the health of the live parts of a config.
 func (l *live) healthOf() *health {
@@ -112,6 +112,7 @@ func (l *live) healthOf() *health {
 			registry: func(ctx context.Context) error { return routing.Ping(ctx, registry) },
 			admin:    c.Admin.Reach,
 			proxy:    c.Proxy.Reach,
+			answered: &l.routes.answered[i],
 		})
 	}
 	return h
@@ -146,7 +147,8 @@ func (h *health) look(ctx context.Context) (reasons []HealthReason, whole, usabl
 	}
 	for i, c := range h.clusters {
 		s := &h.found[i]
-		covered := !s.registry && !s.answered.IsZero() && time.Since(s.answered) < h.cover && h.remembers()
+		answered := c.answered.Load()
+		covered := !s.registry && answered != nil && time.Since(*answered) < h.cover && h.remembers()
 		for _, part := range []struct {
 			well   bool
 			reason HealthReason
@@ -187,7 +189,8 @@ func (h *health) lookNow(ctx context.Context) {
 		s := &h.found[i]
 		looks.Go(func() {
 			if s.registry = c.registry(ctx) == nil; s.registry {
-				s.answered = time.Now()
+				now := time.Now()
+				c.answered.Store(&now)
 			}
 		})
 		looks.Go(func() { s.admin = c.admin(ctx) })

@@ -33,8 +33,9 @@ func newPatient(clusters ...string) *patient {
 				}
 				return nil
 			},
-			admin: func(context.Context) bool { return p.state[name][1] },
-			proxy: func(context.Context) bool { return p.state[name][2] },
+			admin:    func(context.Context) bool { return p.state[name][1] },
+			proxy:    func(context.Context) bool { return p.state[name][2] },
+			answered: new(atomic.Pointer[time.Time]),
 		})
 	}
 	return p
@@ -131,6 +132,20 @@ func TestStrictlyAGatewayIsReadyWhileAClusterCanBeUsed(t *testing.T) {
 		}
 		<-time.After(p.cover) // what is remembered is too old
 		if got := p.now(true); got.String() != "false registry_unreachable(a) admin_unreachable(b)" {
+			t.Error(got)
+		}
+	})
+}
+
+// The routes outlive a reload, and what is known of their registry with them.
+func TestWhatIsCoveredStaysSoOverAReload(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPatient("a")
+		p.state["a"], p.remembered = well, true
+		p.now(true)
+		p.state["a"] = noRedis
+		p.health = &health{clusters: p.clusters, remembers: p.remembers, cover: p.cover, wasReady: p.wasReady}
+		if got := p.now(true); got.String() != "true registry_unreachable(a)+" {
 			t.Error(got)
 		}
 	})

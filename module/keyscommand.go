@@ -15,7 +15,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-e2b/gateway/auth"
-	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
 )
 
 // keysCommand is the command "keys".
@@ -221,18 +220,14 @@ var errVoid = errors.New("the key opens nothing")
 
 // storeIn makes the store of API keys that is in a config.
 func storeIn(ctx caddy.Context, config []byte, uses *leases) (auth.Store, error) {
-	var c struct {
-		Apps struct {
-			E2B *e2bcaddyfile.Config `json:"e2b"`
-		} `json:"apps"`
+	c, err := appIn(config)
+	if err != nil {
+		return nil, err
 	}
-	if err := json.Unmarshal(config, &c); err != nil {
-		return nil, fmt.Errorf("decoding the config: %w", err)
-	}
-	if c.Apps.E2B == nil || c.Apps.E2B.KeysRaw == nil {
+	if c == nil || c.KeysRaw == nil {
 		return nil, errors.New("the config has no app e2b with keys")
 	}
-	app := App{Config: *c.Apps.E2B}
+	app := App{Config: *c}
 	if err := app.loadKeys(ctx); err != nil {
 		return nil, err
 	}

@@ -1,12 +1,10 @@
 package module
 
 import (
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"strings"
 	"testing"
 	"time"
@@ -15,37 +13,21 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers"
 	"github.com/caddy-e2b/gateway/handlers/cause"
+	"github.com/caddy-e2b/gateway/integration/document"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
 const logsPage = "../docs/logs.md"
 
 // The marks of what is generated in docs/logs.md.
-const tableBegins, tableEnds = "<!-- fields: made from module/logfields.go -->\n", "<!-- end of fields -->\n"
+const tableBegins, tableEnds = "<!-- fields: made from module/logfields.go -->", "<!-- end of fields -->"
 
 func TestEveryLogFieldIsDocumented(t *testing.T) {
-	page, err := os.ReadFile(logsPage)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(page), tableBegins)
-	table, after, ok2 := strings.Cut(rest, tableEnds)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the table", logsPage)
-	}
 	want := "\n| field | placeholder | |\n|---|---|---|\n"
 	for _, f := range logFields {
 		want += fmt.Sprintf("| `%s` | `{%s%s}` | %s |\n", f.name, placeholders, f.name, f.says)
 	}
-	if want += "\n"; want == table {
-		return
-	}
-	if flag.Lookup("update").Value.String() != "true" { // it is that of the routes
-		t.Fatalf("%s is not current: go test ./module -run %s -update", logsPage, t.Name())
-	}
-	if err := os.WriteFile(logsPage, []byte(before+tableBegins+want+tableEnds+after), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	document.Part(t, logsPage, tableBegins, tableEnds, want+"\n")
 }
 
 // The documentation of Handler is what Caddy's website shows.

@@ -50,7 +50,9 @@ func (c *collector) Collect(ch chan<- prometheus.Metric) {
 	for _, cluster := range live.clusterNames() {
 		s.registry(cluster, live.counts[cluster].registry.Read())
 	}
-	s.failing(live)
+	for cluster, failing := range live.routes.failing() {
+		s.value(metricFailing, bit(failing), cluster)
+	}
 	s.addresses(live.members)
 }
 
@@ -173,18 +175,6 @@ func (s scrape) registry(cluster string, r routing.RegistryStats) {
 	s.number(metricRegistry, r.Unavailable, cluster, "unavailable")
 	s.number(metricRegistry, r.Refused, cluster, "refused")
 	s.times(metricRegistryTook, r.Took, cluster)
-}
-
-// failing is which registries answer nobody. With one cluster the cache knows, with
-// several the union of their registries.
-func (s scrape) failing(l *live) {
-	failing := l.routes.union.Failing()
-	if len(l.members) == 1 {
-		failing[l.members[0].Name] = l.routes.cache.Stats().Failing
-	}
-	for _, cluster := range l.clusterNames() {
-		s.value(metricFailing, bit(failing[cluster]), cluster)
-	}
 }
 
 // sandboxes is the value of the label address for all that are dialled themselves.

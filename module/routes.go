@@ -4,6 +4,8 @@ import (
 	"context"
 	"io"
 	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/caddy-e2b/gateway/routing"
 )
@@ -15,7 +17,8 @@ type routes struct {
 	cache      *routing.Cache
 	union      *routing.Union
 	registries []routing.Registry
-	leave      func() // the ledger
+	answered   []atomic.Pointer[time.Time] // see [clusterHealth]
+	leave      func()                      // the ledger
 	uses       leases
 
 	ctx     context.Context // ends with Destruct
@@ -29,6 +32,7 @@ func newRoutes(members []routing.Member, options routing.CacheOptions, uses leas
 	for _, m := range members {
 		r.registries = append(r.registries, m.Registry)
 	}
+	r.answered = make([]atomic.Pointer[time.Time], len(members))
 	r.union = routing.NewUnion(members)
 	r.cache = routing.NewCache(r.union, options)
 	r.leave = lookups.enter(r.cache)
@@ -39,6 +43,18 @@ func newRoutes(members []routing.Member, options routing.CacheOptions, uses leas
 // start begins to listen for changes, once.
 func (r *routes) start() {
 	r.once.Do(func() { r.watcher.Go(func() { r.cache.Run(r.ctx) }) })
+}
+
+// failing is which registries answer nobody at present, by cluster. Of a single one the
+// cache knows, of several their union.
+func (r *routes) failing() map[string]bool {
+	failing := r.union.Failing()
+	if len(failing) == 1 {
+		for cluster := range failing {
+			failing[cluster] = r.cache.Stats().Failing
+		}
+	}
+	return failing
 }
 
 // Destruct ends the goroutine and closes the registries. Nobody uses them any

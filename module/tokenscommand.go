@@ -3,7 +3,6 @@ package module
 import (
 	"crypto/rand"
 	"encoding/base64"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -15,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/caddy-e2b/gateway/auth"
-	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
 )
 
 // tokensCommand is the command "tokens".
@@ -123,24 +121,20 @@ func checkToken(flags caddycmd.Flags) (int, error) {
 
 // tokenKeysIn are the token keys of a config. Of its secrets only these are read.
 func tokenKeysIn(config []byte) (keys []auth.TokenKey, _ error) {
-	var c struct {
-		Apps struct {
-			E2B *e2bcaddyfile.Config `json:"e2b"`
-		} `json:"apps"`
-	}
-	if err := json.Unmarshal(config, &c); err != nil {
-		return nil, fmt.Errorf("decoding the config: %w", err)
-	}
-	switch {
-	case c.Apps.E2B == nil || c.Apps.E2B.Tokens == nil:
-		return nil, errors.New("the config has no app e2b with tokens")
-	case c.Apps.E2B.Tokens.Passthrough:
-		return nil, errors.New("tokens passthrough: a sandbox's token is the API key of its owner, see keys check")
-	}
-	if err := newExpansion().tokens(c.Apps.E2B.Tokens); err != nil {
+	c, err := appIn(config)
+	if err != nil {
 		return nil, err
 	}
-	for _, k := range c.Apps.E2B.Tokens.Keys {
+	switch {
+	case c == nil || c.Tokens == nil:
+		return nil, errors.New("the config has no app e2b with tokens")
+	case c.Tokens.Passthrough:
+		return nil, errors.New("tokens passthrough: a sandbox's token is the API key of its owner, see keys check")
+	}
+	if err := newExpansion().tokens(c.Tokens); err != nil {
+		return nil, err
+	}
+	for _, k := range c.Tokens.Keys {
 		if k != nil { // NewTokens says so when there is none left
 			keys = append(keys, auth.TokenKey{ID: k.ID, Secret: []byte(k.Secret)})
 		}

@@ -156,3 +156,46 @@ func TestCloseEndsTheProbes(t *testing.T) {
 		}
 	})
 }
+
+func TestARoleIsReachedByOneOfItsAddressesAndTheOthersAreNoted(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var dials atomic.Int32
+		all := endpoints(t, 3)
+		works := map[string]bool{all[0].Address: true, all[1].Address: true}
+		b := NewBalancer(all, func(_ context.Context, address string) error {
+			dials.Add(1)
+			if !works[address] {
+				return errors.New("refused")
+			}
+			return nil
+		})
+		defer b.Close()
+		if !b.Reach(t.Context()) || dials.Load() != 3 || !all[0].Up() || !all[1].Up() || all[2].Up() {
+			t.Errorf("%d dials: %v %v %v", dials.Load(), all[0].Up(), all[1].Up(), all[2].Up())
+		}
+		if !b.Reach(t.Context()) || dials.Load() != 5 { // the third has its probe
+			t.Errorf("%d dials", dials.Load())
+		}
+		delete(works, all[0].Address)
+		delete(works, all[1].Address)
+		if b.Reach(t.Context()) || all[0].Up() || all[1].Up() {
+			t.Error("a role without an address is reached")
+		}
+	})
+}
+
+func TestACopyOfARoleGoesItsOwnWay(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		b := NewBalancer(endpoints(t, 2), func(context.Context, string) error { return errors.New("refused") })
+		defer b.Close()
+		b.DialFailed(b.Endpoints()[0])
+		c := b.Copy()
+		if c.Endpoints()[0].Up() || !c.Endpoints()[1].Up() || c.Endpoints()[1].Address != b.Endpoints()[1].Address {
+			t.Errorf("%v of %v", c, b)
+		}
+		c.DialFailed(c.Endpoints()[1]) // and nobody probes it: the test would wait for that
+		if !b.Endpoints()[1].Up() {
+			t.Error("the original was called down")
+		}
+	})
+}

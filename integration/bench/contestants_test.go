@@ -104,7 +104,7 @@ func (s *scene) startCaddy(k kind, program, config string, transport harness.Tra
 
 func (s *scene) startLibrary(k kind, transport harness.Transport) *contestant {
 	s.Helper()
-	address := freeAddress(s)
+	address := harness.FreeAddress(s)
 	args := []string{"-listen", address, "-upstream", s.upstream.Addr().String()}
 	if k == libraryRedis {
 		args = append(args, "-redis", s.redis.Addr)
@@ -175,17 +175,6 @@ func head(tb testing.TB, file *os.File) []byte {
 		tb.Error(err)
 	}
 	return text[:n]
-}
-
-// freeAddress is a loopback address that nobody listens on at the moment.
-func freeAddress(tb testing.TB) string {
-	tb.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		tb.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // gatewayConfig has everything on that an operator would have on. The gateway's own

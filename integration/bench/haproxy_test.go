@@ -31,7 +31,7 @@ backend sandboxes
 
 func (s *scene) startHAProxy(transport harness.Transport) *contestant {
 	s.Helper()
-	dir, address := s.TempDir(), freeAddress(s)
+	dir, address := s.TempDir(), harness.FreeAddress(s)
 	bind := address
 	if transport != harness.Cleartext {
 		cert, key := harness.Certificate(s)

@@ -89,7 +89,7 @@ const (
 // startNginx starts nginx; with Redis if the kind says so.
 func (s *scene) startNginx(k kind, transport harness.Transport) *contestant {
 	s.Helper()
-	dir, address := s.TempDir(), freeAddress(s)
+	dir, address := s.TempDir(), harness.FreeAddress(s)
 	modules, peer, access := "", fmt.Sprintf("server %s;", s.upstream.Addr()), ""
 	if k == nginxRedis {
 		modules, peer = luaModules, luaBalancer

@@ -1,7 +1,6 @@
 package capability
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -9,9 +8,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write testdata and the tables of docs/compatibility.md anew")
+	"github.com/caddy-e2b/gateway/integration/document"
+)
 
 // golden is what testdata says of one mode. A file has a line for each outcome of a call: the call, the clients that saw it, or "all", and
 // the outcome, with a tab between.
@@ -28,13 +27,13 @@ func readGolden(t testing.TB, m mode) *golden {
 	g := &golden{mode: m, seen: map[string]map[string]string{}}
 	everyCall(func(c call) { g.seen[c.Name] = map[string]string{} })
 	text, err := os.ReadFile(m.file())
-	if err != nil && !*update {
+	if err != nil && !document.Updating() {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
 		field := strings.SplitN(strings.TrimSuffix(line, "\n"), "\t", 3)
 		if len(field) != 3 || g.seen[field[0]] == nil {
-			if *update {
+			if document.Updating() {
 				continue
 			}
 			t.Fatalf("%s: %q", m.file(), line)
@@ -55,7 +54,7 @@ func (g *golden) check(t *testing.T, by, name string, got told) {
 	t.Helper()
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if *update {
+	if document.Updating() {
 		g.seen[name][by] = got.String()
 		return
 	}
@@ -67,7 +66,7 @@ func (g *golden) check(t *testing.T, by, name string, got told) {
 // write writes the file with -update.
 func (g *golden) write(t *testing.T) {
 	t.Helper()
-	if !*update {
+	if !document.Updating() {
 		return
 	}
 	var b strings.Builder

@@ -2,13 +2,13 @@ package capability
 
 import (
 	"fmt"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/caddy-e2b/gateway/integration/document"
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
@@ -28,26 +28,13 @@ func TestTheCompatibilityPageSaysWhatWasSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	file := filepath.Join(root, "docs", "compatibility.md")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
 	told := map[mode]*golden{}
 	for _, m := range modes {
 		told[m] = readGolden(t, m)
 	}
-	page := fill(t, string(text), sdksBegin, sdksEnd, sdks(told))
-	page = fill(t, page, matrixBegin, matrixEnd, matrix(told))
-	page = fill(t, page, errorsBegin, errorsEnd, failures(told))
-	if page == string(text) {
-		return
-	}
-	if !*update {
-		t.Fatal("the tables of docs/compatibility.md are not those of testdata: run this test with -update")
-	}
-	if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-		t.Fatal(err)
-	}
+	document.Part(t, file, sdksBegin, sdksEnd, sdks(told))
+	document.Part(t, file, matrixBegin, matrixEnd, matrix(told))
+	document.Part(t, file, errorsBegin, errorsEnd, failures(told))
 }
 
 // What was seen and written down keeps the promises, without asking anybody
@@ -77,16 +64,6 @@ func parse(text string) told {
 		return told{Outcome: text}
 	}
 	return told{Outcome: found[1], Class: found[3], Text: found[4], Typed: found[1] == raised && found[2] == ""}
-}
-
-func fill(t *testing.T, text, begin, end, table string) string {
-	t.Helper()
-	before, rest, found := strings.Cut(text, begin)
-	_, after, ended := strings.Cut(rest, end)
-	if !found || !ended {
-		t.Fatalf("docs/compatibility.md has no %q with %q behind it", begin, end)
-	}
-	return before + begin + "\n" + table + end + after
 }
 
 // columns of the table, each with the modes that it sums up.

@@ -1,7 +1,6 @@
 package commands
 
 import (
-	"flag"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -14,10 +13,9 @@ import (
 	caddycmd "github.com/caddyserver/caddy/v2/cmd"
 	"github.com/spf13/cobra"
 
+	"github.com/caddy-e2b/gateway/integration/document"
 	"github.com/caddy-e2b/gateway/module"
 )
-
-var update = flag.Bool("update", false, "write docs/commands.md")
 
 const docs = "../../docs/commands.md"
 
@@ -71,15 +69,7 @@ func describe(b *strings.Builder, cmd *cobra.Command, before, heading string) {
 }
 
 func TestEveryCommandAndFlagIsDocumented(t *testing.T) {
-	want := page()
-	if *update {
-		if err := os.WriteFile(docs, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(docs); err != nil || string(got) != want {
-		t.Errorf("docs/commands.md is not what the commands say (%v): run with -update", err)
-	}
+	document.Whole(t, docs, page())
 }
 
 // Whatever this module registers with Caddy is in its table, and so in the docs.

@@ -1,16 +1,13 @@
 package doctor
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/caddy-e2b/gateway/integration/document"
 	"github.com/caddy-e2b/gateway/module/doctor"
 )
-
-var update = flag.Bool("update", false, "write docs/doctor.md")
 
 const docs = "../../docs/doctor.md"
 
@@ -32,15 +29,7 @@ This page is written by ` + "`go test ./integration/doctor -run Documented -upda
 }
 
 func TestEveryKindOfFindingIsDocumented(t *testing.T) {
-	want := page()
-	if *update {
-		if err := os.WriteFile(docs, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(docs); err != nil || string(got) != want {
-		t.Errorf("docs/doctor.md is not what the table says (%v): run with -update", err)
-	}
+	document.Whole(t, docs, page())
 }
 
 // An id is for scripts.

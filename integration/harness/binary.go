@@ -42,7 +42,7 @@ func Binary(t testing.TB, caddyfile string, transport ...Transport) *Process {
 func Run(t testing.TB, program, caddyfile string, transport ...Transport) *Process {
 	t.Helper()
 	p := &Process{setting: newSetting(t, transport), program: program}
-	p.setting.admin = freeAddress(t)
+	p.setting.admin = FreeAddress(t)
 	p.t = t
 	var err error
 	if p.stderr, err = os.Create(filepath.Join(p.setting.dir, "stderr")); err != nil {

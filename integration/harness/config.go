@@ -39,7 +39,7 @@ func (s *setting) fill(t testing.TB, caddyfile string) string {
 		return caddyfile
 	}
 	if s.first == "" {
-		s.first = freeAddress(t)
+		s.first = FreeAddress(t)
 	}
 	_, port, _ := net.SplitHostPort(s.first)
 	return strings.ReplaceAll(caddyfile, Port, port)
@@ -115,7 +115,7 @@ func (s *setting) place(t testing.TB, server object, e *Endpoint) {
 	case e.URL == "" && s.first != "":
 		s.addresses[listener] = s.first
 	default:
-		s.addresses[listener] = freeAddress(t)
+		s.addresses[listener] = FreeAddress(t)
 	}
 	server["listen"] = []string{s.addresses[listener]}
 	server["automatic_https"] = object{"disable": true}

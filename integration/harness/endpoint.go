@@ -88,10 +88,9 @@ func (e *Endpoint) DialTLS() net.Conn {
 	return c
 }
 
-// freeAddress is a loopback address that nobody listens on at the moment, and that no other gateway of any test is given until
-// this one's has ended: Caddy shares its ports (SO_REUSEPORT), so that two gateways on one would each get half of the other's
-// connections.
-func freeAddress(t testing.TB) string {
+// FreeAddress is a loopback address that nobody listens on at the moment, and that nobody else is given until t has ended:
+// Caddy shares its ports (SO_REUSEPORT), as HAProxy does, so that two on one would each get half of the other's connections.
+func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

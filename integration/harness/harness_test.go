@@ -152,11 +152,11 @@ func TestAStoppedGatewayListensNoMore(t *testing.T) {
 
 // Two gateways on one port would each get half of the other's connections.
 func TestAnAddressIsGivenToOneTestAtATime(t *testing.T) {
-	address := freeAddress(t)
+	address := FreeAddress(t)
 	if claim(t, address) {
 		t.Errorf("%s was given twice", address)
 	}
-	t.Run("until it ends", func(t *testing.T) { address = freeAddress(t) })
+	t.Run("until it ends", func(t *testing.T) { address = FreeAddress(t) })
 	if !claim(t, address) {
 		t.Errorf("%s is kept for ever", address)
 	}

@@ -1,14 +1,12 @@
 package incidents
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
-)
 
-var update = flag.Bool("update", false, "write the recipes of docs/operations.md anew")
+	"github.com/caddy-e2b/gateway/integration/document"
+)
 
 const (
 	pageFile     = "../../docs/operations.md"
@@ -17,25 +15,7 @@ const (
 )
 
 func TestThePageHasTheRecipesThatAreTried(t *testing.T) {
-	text, err := os.ReadFile(pageFile)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(text), recipesBegin)
-	_, after, ended := strings.Cut(rest, recipesEnd)
-	if !found || !ended {
-		t.Fatalf("docs/operations.md has no %q with %q behind it", recipesBegin, recipesEnd)
-	}
-	whole := before + recipesBegin + "\n" + written() + recipesEnd + after
-	switch {
-	case whole == string(text):
-	case !*update:
-		t.Error("the recipes of docs/operations.md are not those of this package: run this test with -update")
-	default:
-		if err := os.WriteFile(pageFile, []byte(whole), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	document.Part(t, pageFile, recipesBegin, recipesEnd, written())
 }
 
 // written are the recipes as the page has them.

@@ -1,21 +1,18 @@
 package metrics
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"strings"
 	"testing"
 
+	"github.com/caddy-e2b/gateway/integration/document"
 	"github.com/caddy-e2b/gateway/module"
 )
 
-var update = flag.Bool("update", false, "write what comes out into docs/metrics.md")
-
 const (
 	page  = "../../docs/metrics.md"
-	begin = "<!-- made by go test ./integration/metrics -update -->\n"
-	end   = "<!-- end -->\n"
+	begin = "<!-- made by go test ./integration/metrics -update -->"
+	end   = "<!-- end -->"
 )
 
 // rendered is the table as the page has it.
@@ -53,25 +50,7 @@ func rendered() string {
 }
 
 func TestThePageHasEveryMetricWithItsLabels(t *testing.T) {
-	b, err := os.ReadFile(page)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, ok := strings.Cut(string(b), begin)
-	_, after, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the table", page)
-	}
-	want := before + begin + rendered() + end + after
-	if *update {
-		if err := os.WriteFile(page, []byte(want), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if string(b) != want {
-		t.Errorf("%s is out of date: go test ./integration/metrics -update", page)
-	}
+	document.Part(t, page, begin, end, rendered())
 }
 
 func TestEveryMetricSaysWhatItIs(t *testing.T) {

@@ -3,7 +3,6 @@ package metrics
 import (
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -12,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
 // prometheus is a real one, with the alert rules, that scrapes a gateway.
@@ -41,23 +42,13 @@ scrape_configs:
 	}
 	// A port that was free may be taken before Prometheus has it.
 	for range 5 {
-		if p := tryPrometheus(t, dir, freeAddress(t)); p != nil {
+		if p := tryPrometheus(t, dir, harness.FreeAddress(t)); p != nil {
 			return p
 		}
 	}
 	b, _ := os.ReadFile(filepath.Join(dir, "log"))
 	t.Fatalf("Prometheus does not start:\n%s", b)
 	return nil
-}
-
-func freeAddress(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // tryPrometheus returns nil if it ends by itself.

@@ -1,8 +1,6 @@
 package reference
 
 import (
-	"flag"
-	"os"
 	"path/filepath"
 	"reflect"
 	"slices"
@@ -11,23 +9,12 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
+	"github.com/caddy-e2b/gateway/integration/document"
 	_ "github.com/caddy-e2b/gateway/module"
 )
 
-var update = flag.Bool("update", false, "write docs/configuration.md anew")
-
 func TestTheReferenceSaysWhatTheCommentsSay(t *testing.T) {
-	file := filepath.Join(root, "docs", "configuration.md")
-	page := read(t).page()
-	if *update {
-		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		return
-	}
-	if text, err := os.ReadFile(file); err != nil || string(text) != page {
-		t.Errorf("docs/configuration.md is out of date (%v): go test ./integration/reference -update", err)
-	}
+	document.Whole(t, filepath.Join(root, "docs", "configuration.md"), read(t).page())
 }
 
 // Who adds an option says what it does and what holds without it.

@@ -44,7 +44,7 @@ func startHAProxy(t testing.TB, gateways []*harness.Process) *haproxy {
 	if err := os.WriteFile(filepath.Join(dir, "both.pem"), pem, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	listen := freeAddress(t)
+	listen := harness.FreeAddress(t)
 	h := &haproxy{URL: "https://" + listen, CAFile: ca, socket: filepath.Join(dir, "sock"), ended: make(chan struct{})}
 	words := map[string]string{
 		"/run/haproxy/e2b.sock": h.socket,
@@ -150,17 +150,6 @@ func (h *haproxy) client(t testing.TB, version int) *http.Client {
 	tr.Protocols.SetHTTP2(version == 2)
 	t.Cleanup(tr.CloseIdleConnections)
 	return &http.Client{Transport: tr}
-}
-
-// freeAddress is a loopback address that nobody listens on.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 func hostOf(t testing.TB, base string) string {

@@ -1,22 +1,19 @@
 package sdk
 
 import (
-	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/token"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/caddy-e2b/gateway/integration/document"
 	"github.com/caddy-e2b/gateway/integration/harness"
 	"github.com/caddy-e2b/gateway/integration/sdk/client"
 )
-
-var update = flag.Bool("update", false, "write the table of programs in docs/compatibility.md anew")
 
 // suites are the tests of this package that the compatibility page tells of:
 // each runs with every SDK over each of its transports.
@@ -45,26 +42,7 @@ func TestTheCompatibilityPageNamesEveryProgramAndSDK(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	file := filepath.Join(root, "docs", "compatibility.md")
-	text, err := os.ReadFile(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	before, rest, found := strings.Cut(string(text), programsBegin)
-	_, after, ended := strings.Cut(rest, programsEnd)
-	if !found || !ended {
-		t.Fatalf("docs/compatibility.md has no %q with %q behind it", programsBegin, programsEnd)
-	}
-	page := before + programsBegin + "\n" + programs() + programsEnd + after
-	switch {
-	case page == string(text):
-	case !*update:
-		t.Error("the programs of docs/compatibility.md are not those of this package: run this test with -update")
-	default:
-		if err := os.WriteFile(file, []byte(page), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
+	page := document.Part(t, filepath.Join(root, "docs", "compatibility.md"), programsBegin, programsEnd, programs())
 	for _, name := range testsOfSDKs(t) {
 		if !strings.Contains(page, "`"+name+"`") {
 			t.Errorf("%s runs SDKs and is not on the page", name)
