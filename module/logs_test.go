@@ -142,6 +142,34 @@ func TestAFloodOfFailuresDoesNotFillTheLog(t *testing.T) {
 	}
 }
 
+// Anybody may send a method, or the name of an RPC, of some hundred kilobytes.
+func TestAClientCannotWriteALongLineAboutItsFailure(t *testing.T) {
+	rock, _ := listening(t)
+	g := harness.Start(t, "{"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\te2b\n}\n")
+	long := strings.Repeat("A", 200<<10)
+	for _, sent := range []struct{ method, path string }{{long, "/a.B/C"}, {"POST", "/a.B/" + long}} {
+		r := ask(t.Context(), g.URL, "known", sent.path)
+		r.Method = sent.method
+		resp, err := g.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+	}
+	g.Stop()
+	lines := logLines(t, g.Logs(), "http.handlers.e2b")
+	if len(lines) != 2 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	for _, line := range lines {
+		for name, value := range line {
+			if text, _ := value.(string); len(text) > 2<<10 {
+				t.Errorf("%s has %d bytes", name, len(text))
+			}
+		}
+	}
+}
+
 // Caddy's tracing in front: its span, the log and ROCK have one name for a request.
 func TestCaddysTraceIsTheOneInTheLogAndTheOneThatROCKIsTold(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "none")
