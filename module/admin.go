@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"net/url"
 	"slices"
 	"strings"
 
@@ -107,7 +108,11 @@ func (a *Admin) handler(byMethod map[string]*AdminRoute) caddy.AdminHandler {
 // checkQuery refuses a parameter that the route does not have: a filter with a slip in
 // its name must not mean everything.
 func (route *AdminRoute) checkQuery(r *http.Request) error {
-	for name, values := range r.URL.Query() {
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // what cannot be read is missing in r.URL.Query, and the filter wider
+		return badRequest(errors.New("the query cannot be read: write & between parameters, and % as %25"))
+	}
+	for name, values := range query {
 		switch _, known := route.Query[name]; {
 		case !known:
 			return badRequest(errors.New("there is a query parameter that this route does not have; docs/admin.md lists them"))

@@ -125,6 +125,8 @@ func TestAdminErrorsAreJSONAndMethodsAreChecked(t *testing.T) {
 		{"GET", "/e2b/routes/%20", "", 400}, {"GET", "/e2b/routes/known?fresh=perhaps", "", 400}, {"GET", "/e2b/routes?limit=0", "", 400},
 		{"GET", "/e2b/streams?limit=x", "", 400}, {"GET", "/e2b/streams?sanbdox=a", "", 400}, {"GET", "/e2b/streams?sandbox=a&sandbox=b", "", 400},
 		{"DELETE", "/e2b/streams", "", 400}, {"DELETE", "/e2b/streams?sandbox=", "", 400}, {"DELETE", "/e2b/streams?cluster=", "", 400},
+		{"DELETE", "/e2b/streams?cluster=default&sandbox=a;b", "", 400}, {"DELETE", "/e2b/streams?cluster=default&sandbox=%zz", "", 400},
+		{"PUT", "/e2b/drains/clusters/default?scope=%zz", "", 400},
 		{"DELETE", "/e2b/streams/x", "", 400}, {"DELETE", "/e2b/streams/99999", "", 404},
 		{"PUT", "/e2b/drains/clusters/none", "", 404}, {"PUT", "/e2b/drains/clusters/default?scope=some", "", 400}, {"PUT", "/e2b/drains/sandboxes/%20", "", 400},
 		{"DELETE", "/e2b/drains/clusters/default", "", 404}, {"DELETE", "/e2b/drains/sandboxes/known", "", 404},
