@@ -38,7 +38,8 @@ const (
 )
 
 // The longest method and operation that are written down, in bytes. A client chooses
-// both, and the request line that it sends may be as long as net/http allows: a megabyte.
+// both, and the request line that it sends may be as long as the server allows: some
+// kilobytes with Caddy's defaults.
 const (
 	MaxMethod    = 32
 	MaxOperation = 200

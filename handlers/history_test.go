@@ -60,8 +60,8 @@ func TestThePastIsBounded(t *testing.T) {
 	}
 }
 
-// net/http cuts method and path out of the request line, which may have a megabyte, and
-// anybody may send one.
+// net/http cuts method and path out of the request line, which may be as long as
+// the server allows, and anybody may send one.
 func TestThePastHoldsNoRequestLine(t *testing.T) {
 	h := new(History)
 	const size = 1 << 20
