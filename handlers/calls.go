@@ -19,16 +19,15 @@ type running struct {
 	// lasts is told, once, that the call takes longer than most. Nil: that is
 	// nothing to it.
 	lasts interface{ last() }
+	// seen is what operators see of a stream.
+	seen *sight
 	// stream: it is ended with its sandbox, and not given up before.
 	stream bool
-	// seen is what operators see of a stream.
-	seen sight
-	id   uint64 // of a stream, see [streams.add]
 
 	// The rest is under the shard's mu.
+	age        age
 	of         *shard
 	prev, next *running
-	age        age
 }
 
 // age is how often a call was seen to run.

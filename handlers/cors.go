@@ -31,10 +31,11 @@ const (
 var (
 	anyOrigin = []string{"*"}
 	// exposed are the headers that the SDKs and their Connect libraries read,
-	// and those that a page needs of a file. "*" would do for newer browsers
+	// those that a page needs of a file, and the name under which operators find a
+	// request. "*" would do for newer browsers
 	// only.
 	exposed = []string{"Accept-Ranges, Connect-Accept-Encoding, Connect-Content-Encoding, Content-Disposition, Content-Encoding, " +
-		"Content-Range, ETag, Grpc-Message, Grpc-Status, Grpc-Status-Details-Bin, Retry-After, Should-Retry, X-Next-Token"}
+		"Content-Range, ETag, Grpc-Message, Grpc-Status, Grpc-Status-Details-Bin, Retry-After, Should-Retry, X-Next-Token, X-Request-Id"}
 	preflightMethods = []string{"GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS"}
 	// preflightAge is how long a browser remembers the answer, in seconds: as
 	// long as Chromium does at most.

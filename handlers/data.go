@@ -129,12 +129,12 @@ func newDataCall(p protocol.Protocol) *dataCall {
 func (c *dataCall) last() {
 	c.ownLine.last()
 	c.dog.last()
-	c.silence.ofReader()
+	c.silence.ofReader(c.r)
 }
 
 // guard puts a watchdog between the call and its client.
 func (c *dataCall) guard(w http.ResponseWriter) {
-	c.silence.allow, c.silence.r = c.g.opt.Silence, c.r
+	c.silence.allow = c.g.opt.Silence
 	c.dog.ResponseWriter = w
 	c.dog.control = *http.NewResponseController(w)
 	c.dog.idle = max(c.g.opt.UpstreamIdle, 0)
@@ -188,7 +188,7 @@ func (c *dataCall) serve() {
 	}
 	defer c.done()
 	if c.route.State == routing.StateStarting {
-		c.silence.ofBoth()
+		c.silence.ofBoth(c.r)
 		begun := c.out.Trail.now()
 		f := c.awaitReady()
 		c.out.Trail.waited(begun)
@@ -228,7 +228,7 @@ func (c *dataCall) serve() {
 	defer resp.Body.Close()
 	c.out.Status = uint16(resp.StatusCode)
 	if websocket.Requested(c.r) && websocket.Switched(resp) && websocket.Accepted(c.r, resp) {
-		c.silence.ofBoth()
+		c.silence.ofBoth(c.r)
 		c.tunnel(resp)
 		return
 	}
@@ -243,7 +243,7 @@ func (c *dataCall) serve() {
 	c.heard = c.dog.listen(resp.Body)
 	resp.Body = &c.heard
 	if resp.ContentLength != 0 && !(isThere(resp) && resp.ContentLength <= isShort) {
-		c.silence.ofBoth()
+		c.silence.ofBoth(c.r)
 	}
 	c.answer(resp)
 }
@@ -304,7 +304,7 @@ func (c *dataCall) request() (*http.Request, error) {
 	default:
 		// The answer may begin while the body is still coming; over HTTP/1.1
 		// net/http must be told so, or it eats the body.
-		c.silence.ofBoth()
+		c.silence.ofBoth(c.r)
 		_ = c.control.EnableFullDuplex()
 		c.body = &streamedBody{body: c.r.Body, left: n, dog: &c.dog}
 		if c.speaksH2C() {
@@ -358,7 +358,7 @@ func (c *dataCall) register(stream bool) {
 	if stream {
 		c.g.countsOf(c.listed.route.Cluster).streams.Add(1)
 		c.out.Stream = true
-		c.listed.seen = sight{c.out.Operation.Name, c.out.Subject, c.r.RemoteAddr, c.target.Port, c.line.begun}
+		c.listed.seen = &sight{operation: c.out.Operation.Name, subject: c.out.Subject, client: c.r.RemoteAddr, port: c.target.Port, begun: c.line.begun}
 		c.g.streams.add(c.listed)
 		if c.g.opt.Drains.closes(c.route) {
 			c.line.cancel(ended{cause.Drain}) // since it was let in

@@ -46,7 +46,7 @@ func idleGateway(t *testing.T) *Gateway {
 func (g *Gateway) run(sandbox string, over func()) {
 	g.calls.enter()
 	ctx, cancel := context.WithCancelCause(context.Background())
-	stream := &running{route: &routing.Route{SandboxID: sandbox}, cancel: cancelFunc(cancel)}
+	stream := &running{seen: new(sight), route: &routing.Route{SandboxID: sandbox}, cancel: cancelFunc(cancel)}
 	g.streams.add(stream)
 	context.AfterFunc(ctx, func() {
 		if endedBy(ctx) == cause.Drain {

@@ -72,7 +72,7 @@ func TestAPauseWithoutTheOptionIsRocksToAnswer(t *testing.T) {
 func TestAPauseTellsTheStreamsOfTheSandbox(t *testing.T) {
 	w := newWard(t)
 	told := make(chan cause.Cause, 1)
-	stream := &running{route: &routing.Route{SandboxID: "alices"}, cancel: cancelFunc(func(err error) {
+	stream := &running{seen: new(sight), route: &routing.Route{SandboxID: "alices"}, cancel: cancelFunc(func(err error) {
 		var why ended
 		if errors.As(err, &why) {
 			told <- why.cause

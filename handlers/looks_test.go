@@ -102,7 +102,7 @@ func TestEveryGatewayHearsOfADeath(t *testing.T) {
 		older, _ := looking(t, deaths)
 		newer, _ := looking(t, deaths)
 		ctx, cancel := context.WithCancelCause(t.Context())
-		stream := &running{route: life("life1"), cancel: cancelFunc(cancel)}
+		stream := &running{seen: new(sight), route: life("life1"), cancel: cancelFunc(cancel)}
 		older.streams.add(stream)
 		defer older.streams.remove(stream)
 		over := newer.opt.Deaths.begin("a")
@@ -146,7 +146,7 @@ func TestASweepIsBoundedAndEndsWithItsGateway(t *testing.T) {
 		for i := range sandboxes {
 			ctx, cancel := context.WithCancelCause(t.Context())
 			route := &routing.Route{SandboxID: fmt.Sprint("sbx-", i), Lifecycle: "life1"}
-			stream := &running{route: route, cancel: cancelFunc(cancel)}
+			stream := &running{seen: new(sight), route: route, cancel: cancelFunc(cancel)}
 			g.streams.add(stream)
 			defer g.streams.remove(stream)
 			ended = append(ended, ctx)

@@ -23,23 +23,22 @@ type Outcome struct {
 	Upstream string
 	// Port is the port of the sandbox that was asked for, or 0.
 	Port uint16
+	// Status is what ROCK or the sandbox has answered, or 0. The client was told
+	// something else if the gateway has translated it.
+	Status uint16
 	// Stream: it was a stream, or a WebSocket.
 	Stream bool
 	// Lookup says where the route came from.
 	Lookup routing.Source
+	// Abort: the transport must be broken, see Gateway.Serve.
+	Abort bool
+	peer  Peer
 	// End is how it ended. cause.OK also when ROCK or envd answered with an
 	// error of their own that was passed on.
 	End cause.Cause
 	// Err is the error behind End, for logs only.
 	Err error
-	// Abort: the transport must be broken, see Gateway.Serve.
-	Abort bool
-	// Status is what ROCK or the sandbox has answered, or 0. The client was told
-	// something else if the gateway has translated it.
-	Status uint16
 	// Trail is what was given to Gateway.Serve, or that of a request which the
 	// gateway itself has ended; or nil.
 	Trail *Trail
-
-	peer Peer
 }

@@ -20,7 +20,6 @@ type Silence interface {
 // silence is what was taken off a call.
 type silence struct {
 	allow Silence // nil: there is nothing to take off
-	r     *http.Request
 
 	mu             sync.Mutex
 	over           bool // the call is
@@ -29,11 +28,11 @@ type silence struct {
 }
 
 // ofReader lets the client's side of the request be silent.
-func (s *silence) ofReader() {
+func (s *silence) ofReader(r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.allow != nil && s.reader == nil && !s.over && !s.whole {
-		s.reader = s.allow.OfReader(s.r)
+		s.reader = s.allow.OfReader(r)
 	}
 }
 
@@ -46,10 +45,10 @@ func (s *silence) ofNoReader() {
 
 // ofBoth is ofReader, and lets the answer be silent, too. It is for whoever writes the
 // answer.
-func (s *silence) ofBoth() {
-	s.ofReader()
+func (s *silence) ofBoth(r *http.Request) {
+	s.ofReader(r)
 	if s.allow != nil && s.writer == nil {
-		s.writer = s.allow.OfWriter(s.r)
+		s.writer = s.allow.OfWriter(r)
 	}
 }
 

@@ -27,7 +27,7 @@ func (s *streams) add(r *running) {
 	if s.drained {
 		r.cancel.cancel(ended{cause.Drain})
 	}
-	r.id = lastStream.Add(1)
+	r.seen.id = lastStream.Add(1)
 	if s.live == nil {
 		s.live = map[string]map[*running]struct{}{}
 	}

@@ -15,8 +15,10 @@ import (
 // some, and an id must mean one of them.
 var lastStream atomic.Uint64
 
-// sight is what is noted of a stream when it begins. It does not change.
+// sight is what is noted of a stream when it begins. It does not change once the stream
+// is added to the others.
 type sight struct {
+	id                         uint64
 	operation, subject, client string
 	port                       uint16
 	begun                      time.Time
@@ -48,7 +50,7 @@ type StreamFilter struct {
 }
 
 func (f StreamFilter) fits(r *running) bool {
-	return (f.ID == 0 || f.ID == r.id) && (f.SandboxID == "" || f.SandboxID == r.route.SandboxID) && (f.Cluster == "" || f.Cluster == r.route.Cluster)
+	return (f.ID == 0 || f.ID == r.seen.id) && (f.SandboxID == "" || f.SandboxID == r.route.SandboxID) && (f.Cluster == "" || f.Cluster == r.route.Cluster)
 }
 
 // fitting are the streams that are meant, in no order.
@@ -79,7 +81,7 @@ func (g *Gateway) Streams(f StreamFilter) []Stream {
 	var list []Stream
 	for _, r := range g.streams.fitting(f) {
 		list = append(list, Stream{
-			ID: r.id, SandboxID: r.route.SandboxID, Port: r.seen.port, Cluster: r.route.Cluster, Operation: r.seen.operation,
+			ID: r.seen.id, SandboxID: r.route.SandboxID, Port: r.seen.port, Cluster: r.route.Cluster, Operation: r.seen.operation,
 			Subject: r.seen.subject, Client: r.seen.client, Age: now.Sub(r.seen.begun).Seconds(), Idle: r.dog.quiet(now),
 		})
 	}

@@ -38,10 +38,10 @@ type watchdog struct {
 	proven  atomic.Bool  // a keepalive message was seen
 	stalled atomic.Bool
 
-	mu       sync.Mutex // held while it acts, so that it does not once the call is over
-	watching bool
-	lasting  bool        // the call is; before that nothing can exceed its bound
+	mu       sync.Mutex  // held while it acts, so that it does not once the call is over
 	timer    *time.Timer // nil before it watches a call that lasts
+	watching bool
+	lasting  bool // the call is; before that nothing can exceed its bound
 	ended    bool
 
 	moved atomic.Bool // bytes went by, in either direction, see activity

@@ -106,6 +106,7 @@ func (s *scene) call(by *tenant, sw swing, id, tokenOf string) (status int, head
 	b, err := io.ReadAll(resp.Body)
 	took = time.Since(begun)
 	resp.Header.Del("Date")
+	resp.Header.Del("X-Request-Id") // is drawn by lot
 	var lines strings.Builder
 	_ = resp.Header.Write(&lines)
 	return resp.StatusCode, lines.String(), string(b), took, err
@@ -282,7 +283,9 @@ func (a *tally) sameTimes(t *testing.T) {
 }
 
 // sameLines compares what the logs have of foreign and of unknown sandboxes:
-// everything but the moment, the client's port, how long it took and the id.
+// everything but the moment, the client's port, how long it took, the id and what is
+// drawn by lot. Of the lines about failures not all are written, so one that was
+// written rarely may be missing of the others by chance.
 func (s *scene) sameLines(t *testing.T, tenants [2]*tenant) {
 	whose := map[string]string{}
 	for _, by := range tenants {
@@ -290,7 +293,7 @@ func (s *scene) sameLines(t *testing.T, tenants [2]*tenant) {
 			whose[by.ids[i]], whose[by.never[i]] = "foreign", "unknown"
 		}
 	}
-	seen := map[string]map[string]bool{"foreign": {}, "unknown": {}}
+	seen := map[string]map[string]int{"foreign": {}, "unknown": {}}
 	for line := range strings.Lines(s.Logs()) {
 		var fields map[string]any
 		if json.Unmarshal([]byte(line), &fields) != nil {
@@ -304,8 +307,11 @@ func (s *scene) sameLines(t *testing.T, tenants [2]*tenant) {
 		if json.Unmarshal([]byte(line), &fields) != nil {
 			continue
 		}
-		for _, varying := range []string{"ts", "remote", "duration"} {
+		for _, varying := range []string{"ts", "remote", "duration", "lookup_duration", "request_id", "trace_id", "omitted"} {
 			delete(fields, varying)
+		}
+		if answer, ok := fields["resp_headers"].(map[string]any); ok {
+			delete(answer, "X-Request-Id")
 		}
 		if request, ok := fields["request"].(map[string]any); ok {
 			delete(request, "remote_port")
@@ -314,21 +320,24 @@ func (s *scene) sameLines(t *testing.T, tenants [2]*tenant) {
 			}
 		}
 		text, _ := json.Marshal(fields)
-		seen[whose[id]][string(text)] = true
+		seen[whose[id]][string(text)]++
 	}
-	if len(seen["foreign"]) == 0 || !maps.Equal(seen["foreign"], seen["unknown"]) {
-		for line := range seen["foreign"] {
-			if !seen["unknown"][line] {
-				t.Errorf("only of foreign: %s", line)
-			}
-		}
-		for line := range seen["unknown"] {
-			if !seen["foreign"][line] {
-				t.Errorf("only of unknown: %s", line)
+	if len(seen["foreign"]) == 0 {
+		t.Error("nothing was logged of foreign sandboxes")
+	}
+	for of, other := range map[string]string{"foreign": "unknown", "unknown": "foreign"} {
+		for line, n := range seen[of] {
+			chance := strings.Contains(line, `"msg":"request ended by the gateway"`) && n < certain
+			if seen[other][line] == 0 && !chance {
+				t.Errorf("%d times of %s, and never of %s: %s", n, of, other, line)
 			}
 		}
 	}
 }
+
+// certain is how often a line is written of one kind of sandboxes that cannot be missing
+// of the other by chance: one in a hundred thousand.
+const certain = 17
 
 // report says what was done.
 func (a *tally) report(t *testing.T) {
