@@ -93,7 +93,7 @@ type Answer struct {
 }
 
 // Explain answers a question. Nothing is sent to ROCK or a sandbox, nothing counts
-// against a limit, and no route is forgotten. The registry and the store of keys are
+// against a limit or as a call, and no route is forgotten. The registry and the store of keys are
 // asked as for a request, and what they say is remembered.
 //
 // Limits are not looked at: to look is to count. A sandbox that is starting is not

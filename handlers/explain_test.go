@@ -3,6 +3,7 @@ package handlers
 import (
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -302,5 +303,27 @@ func TestAGatewayThatDrainsSaysSo(t *testing.T) {
 	q.AsOwner = true
 	if e, err := g.gateway.Explain(t.Context(), q); err != nil || e.StopsAt != StepDrain {
 		t.Errorf("%+v %v", e, err)
+	}
+}
+
+// A rehearsal ends each call as one whose addresses all refuse to connect: an alert
+// about those must not ring because somebody has asked.
+func TestWhatIsExplainedIsCountedNowhere(t *testing.T) {
+	counts := map[string]*Counts{"test": NewCounts(), "": NewCounts()}
+	g := newGuarded(t, func(_ *guarded, o *Options) { o.Counts = counts })
+	for _, q := range []Question{
+		{Request: asked("POST", stat, envdOf(mine)...).Request, AsOwner: true},
+		{Request: asked("POST", start, "E2b-Sandbox-Id", mine, "E2b-Sandbox-Port", "49983", "Content-Type", stream).Request, AsOwner: true},
+		asked("POST", stat, envdOf(mine, "X-Access-Token", "e2ba_new_x")...),
+		asked("GET", "/nothing"),
+	} {
+		if _, err := g.gateway.Explain(t.Context(), q); err != nil {
+			t.Error(err)
+		}
+	}
+	for cluster, c := range counts {
+		if is, nothing := c.Read(), NewCounts().Read(); !reflect.DeepEqual(is, nothing) {
+			t.Errorf("cluster %q: %+v", cluster, is)
+		}
 	}
 }

@@ -19,7 +19,7 @@ import (
 type History struct {
 	mu       sync.Mutex
 	minutes  [historyMinutes]minute
-	failures lastOf[PastFailure]
+	failures pastFailures
 	slow     lastOf[slowCall]
 }
 
@@ -33,15 +33,29 @@ const (
 	longCall = time.Second
 	// slowestSandboxes is how many are shown.
 	slowestSandboxes = 20
-	// maxWhy is the longest PastFailure.Why, in bytes, and maxNoted the longest of what a
-	// client chooses.
-	maxWhy   = 300
-	maxNoted = 128
+	// maxWhy is the longest PastFailure.Why, in bytes.
+	maxWhy = 300
 )
 
-// copied is a copy of a part of a request. As it comes, even a short method keeps the
-// whole request line in memory, which may be as long as all headers together.
-func copied(s string) string { return strings.Clone(s[:min(len(s), maxNoted)]) }
+// The longest method and operation that are written down, in bytes. A client chooses
+// both, and the request line that it sends may be as long as the server allows: some
+// kilobytes with Caddy's defaults.
+const (
+	MaxMethod    = 32
+	MaxOperation = 200
+)
+
+// Clip is the beginning of s, of that many bytes at most. It is valid UTF-8 if s is.
+func Clip(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return strings.ToValidUTF8(s[:most], "")
+}
+
+// kept is Clip in memory of its own: what is cut out of a request holds all of the line
+// that it was in for as long as it lives.
+func kept(s string, most int) string { return strings.Clone(Clip(s, most)) }
 
 // lastOf keeps the last of what it is given.
 type lastOf[T any] struct {
@@ -51,6 +65,7 @@ type lastOf[T any] struct {
 
 func (r *lastOf[T]) add(v T, most int) {
 	if len(r.kept) < most {
+		r.straighten()
 		r.kept = append(r.kept, v)
 		return
 	}
@@ -62,6 +77,57 @@ func (r *lastOf[T]) add(v T, most int) {
 func (r *lastOf[T]) latest() []T {
 	all := append(slices.Clone(r.kept[r.next:]), r.kept[:r.next]...)
 	slices.Reverse(all)
+	return all
+}
+
+// drop forgets the first of them.
+func (r *lastOf[T]) drop() {
+	r.straighten()
+	r.kept = slices.Delete(r.kept, 0, 1)
+}
+
+// straighten puts the first in front.
+func (r *lastOf[T]) straighten() {
+	if r.next != 0 {
+		r.kept = append(slices.Clone(r.kept[r.next:]), r.kept[:r.next]...)
+		r.next = 0
+	}
+}
+
+// pastFailures are the last failures. Where there is no room the first of the cause that
+// has most goes: who floods a gateway with what fails hides nothing else by it.
+type pastFailures struct {
+	of    [cause.Count]lastOf[PastFailure]
+	count int
+}
+
+func (p *pastFailures) add(f PastFailure, why cause.Cause) {
+	own := &p.of[why]
+	most := own
+	for i := range p.of {
+		if len(p.of[i].kept) > len(most.kept) {
+			most = &p.of[i]
+		}
+	}
+	switch {
+	case p.count < historyFailures:
+		p.count++
+	case most == own:
+		own.add(f, len(own.kept))
+		return
+	default:
+		most.drop()
+	}
+	own.add(f, len(own.kept)+1)
+}
+
+// latest are all, the last one first.
+func (p *pastFailures) latest() []PastFailure {
+	all := make([]PastFailure, 0, p.count)
+	for i := range p.of {
+		all = append(all, p.of[i].latest()...)
+	}
+	slices.SortStableFunc(all, func(a, b PastFailure) int { return b.Time.Compare(a.Time) })
 	return all
 }
 
@@ -118,7 +184,8 @@ type EndsOfMinute struct {
 type Past struct {
 	// StreamEnds are the minutes of the last hour in which a stream ended, the oldest first.
 	StreamEnds []EndsOfMinute `json:"stream_ends"`
-	// Failures are the last 200, the last one first. A client that left is none.
+	// Failures are the last 200, the last one first; of causes that have many, fewer. A
+	// client that left is none.
 	Failures []PastFailure `json:"failures"`
 	// Slowest are the 20 sandboxes with the slowest calls.
 	Slowest []SlowSandbox `json:"slowest"`
@@ -131,34 +198,26 @@ func (h *History) Note(r *http.Request, out *Outcome) {
 		return
 	}
 	now := time.Now()
-	failed := out.End != cause.OK && out.End != cause.ClientGone
-	var f PastFailure
-	if failed {
-		f = failureOf(r, out, now)
-	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if out.Stream {
 		h.ended(now, out.End)
 	}
-	if failed {
-		h.failures.add(f, historyFailures)
+	if out.End == cause.OK || out.End == cause.ClientGone {
+		return
 	}
-}
-
-func failureOf(r *http.Request, out *Outcome, now time.Time) PastFailure {
 	f := PastFailure{
-		Time: now.UTC(), Cause: out.End.String(), SandboxID: copied(out.SandboxID), Subject: copied(out.Subject), Cluster: out.Cluster,
-		Plane: out.Operation.Plane.String(), Operation: copied(out.Operation.Name), Method: copied(r.Method), Client: r.RemoteAddr, Upstream: out.Upstream,
+		Time: now, Cause: out.End.String(), SandboxID: strings.Clone(out.SandboxID), Subject: strings.Clone(out.Subject), Cluster: out.Cluster,
+		Plane: out.Operation.Plane.String(), Operation: kept(out.Operation.Name, MaxOperation), Method: kept(r.Method, MaxMethod), Client: r.RemoteAddr,
+		Upstream: out.Upstream,
 	}
 	if out.Trail != nil {
-		f.RequestID = copied(out.Trail.RequestID)
+		f.RequestID = out.Trail.RequestID
 	}
 	if out.Err != nil {
-		why := out.Err.Error()
-		f.Why = strings.Clone(why[:min(len(why), maxWhy)])
+		f.Why = kept(out.Err.Error(), maxWhy)
 	}
-	return f
+	h.failures.add(f, out.End)
 }
 
 // ended counts the end of a stream. h.mu is held.
@@ -183,7 +242,7 @@ func (h *History) lasted(out *Outcome, begun time.Time) {
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.slow.add(slowCall{now, copied(out.SandboxID), out.Cluster, copied(out.Operation.Name), took}, historySlow)
+	h.slow.add(slowCall{now, strings.Clone(out.SandboxID), out.Cluster, kept(out.Operation.Name, MaxOperation), took}, historySlow)
 }
 
 // Past is what is remembered at the moment.

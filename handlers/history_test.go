@@ -60,29 +60,77 @@ func TestThePastIsBounded(t *testing.T) {
 	}
 }
 
-// A client chooses how long a method and a path are, and a short piece of a long line
-// keeps the line.
-func TestThePastKeepsNoRequestLines(t *testing.T) {
+// net/http cuts method and path out of the request line, which may be as long as
+// the server allows, and anybody may send one.
+func TestThePastHoldsNoRequestLine(t *testing.T) {
 	h := new(History)
-	inUse := func() uint64 {
-		var m runtime.MemStats
-		runtime.GC()
-		runtime.ReadMemStats(&m)
-		return m.HeapAlloc
+	const size = 1 << 20
+	before := heap()
+	for i := range historyFailures {
+		line := strings.Repeat(string(rune('A'+i%26)), size)
+		out := Outcome{End: cause.HeaderTooLarge, Operation: routing.Operation{Name: line[1 : size/2]}, SandboxID: line[:10], Err: errors.New(line)}
+		h.Note(&http.Request{Method: line[size/2:]}, &out)
+		h.lasted(&out, time.Now().Add(-time.Minute))
 	}
-	before := inUse()
-	const long = 1 << 20
-	for range historyFailures {
-		line := strings.Repeat("m", long)
-		r := &http.Request{Method: line[:4]}
-		h.Note(r, &Outcome{End: cause.NoSuchRoute, SandboxID: line[:8], Operation: routing.Operation{Name: line}})
-		h.lasted(&Outcome{SandboxID: line[:8]}, time.Now().Add(-time.Minute))
+	past := h.Past()
+	if grown := heap() - before; grown > 8*size {
+		t.Errorf("%d failures and as many slow calls hold %d bytes", historyFailures, grown)
 	}
-	if grown := int64(inUse() - before); grown > 8*long {
-		t.Errorf("%d bytes are kept for %d failures", grown, historyFailures)
-	}
-	if f := h.Past().Failures[0]; f.Method != "mmmm" || len(f.Operation) != maxNoted {
+	if f := past.Failures[0]; len(f.Method) != MaxMethod || len(f.Operation) != MaxOperation || len(f.Why) != maxWhy || len(f.SandboxID) != 10 {
 		t.Errorf("%+v", f)
+	}
+	runtime.KeepAlive(h)
+}
+
+// heap is what the process holds, in bytes.
+func heap() int64 {
+	var m runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+func TestAFloodOfOneFailureHidesNoOther(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := new(History)
+		r := httptest.NewRequest("POST", "/", nil)
+		note := func(end cause.Cause, id int) {
+			time.Sleep(time.Millisecond)
+			h.Note(r, &Outcome{End: end, SandboxID: strconv.Itoa(id)})
+		}
+		const flood = 10_000
+		for i := range flood {
+			note(cause.NoSuchRoute, i)
+			if i == flood/2 {
+				note(cause.RegistryUnavailable, 1)
+				note(cause.UpstreamReset, 2)
+			}
+		}
+		for i := range flood {
+			note(cause.Unauthenticated, i)
+		}
+		seen := map[string]int{}
+		failures := h.Past().Failures
+		for i, f := range failures {
+			seen[f.Cause]++
+			if i > 0 && f.Time.After(failures[i-1].Time) {
+				t.Errorf("number %d is later than the one before", i)
+			}
+		}
+		if len(failures) != historyFailures || seen["registry_unavailable"] != 1 || seen["upstream_reset"] != 1 || seen["no_such_route"] != seen["unauthenticated"] {
+			t.Errorf("%d are kept: %v", len(failures), seen)
+		}
+		if failures[0].SandboxID != strconv.Itoa(flood-1) {
+			t.Errorf("the last one is not the first: %+v", failures[0])
+		}
+	})
+}
+
+func TestWhatIsCutStaysText(t *testing.T) {
+	for s, want := range map[string]string{"": "", "abc": "abc", "abcd": "abcd", "abcde": "abcd", "abcé": "abc", "ab€": "ab"} {
+		if got := Clip(s, 4); got != want {
+			t.Errorf("Clip(%q) = %q", s, got)
+		}
 	}
 }
 

@@ -18,7 +18,7 @@ import (
 
 // rehearse makes a gateway of the parts of g. What it would change is its own: the
 // upstream sends nothing, the addresses that it calls unreachable are copies, no
-// limit counts, no metric does, and it hears and tells of no sandbox's end.
+// limit counts, no metric sees it, and it hears and tells of no sandbox's end.
 func (g *Gateway) rehearse() *Gateway {
 	opt := g.opt
 	play := &rehearsal{}
@@ -28,7 +28,8 @@ func (g *Gateway) rehearse() *Gateway {
 	opt.ReadyTimeout = -1
 	opt.Silence = nil
 	opt.Deaths = NewDeaths()
-	opt.History, opt.Counts = nil, nil
+	opt.History = nil
+	opt.Counts = nil
 	opt.Clusters = nil
 	for _, c := range g.opt.Clusters {
 		same := *c

@@ -78,7 +78,11 @@ func forward(dst, src http.Header, hop auth.Hop) (traced bool) {
 // hosts inside the deployment, and Retry-After promises what only an integer
 // and only these statuses may: that nothing was done.
 func answerHeaders(dst http.Header, resp *http.Response) {
+	id := dst[HeaderRequestID] // who answers may not give the request another name than the log has
 	endToEnd(dst, resp.Header)
+	if id != nil {
+		dst[HeaderRequestID] = id
+	}
 	delete(dst, "Location")
 	if origins := dst[allowOrigin]; len(origins) > 1 {
 		dst[allowOrigin] = origins[:1] // browsers refuse an answer with two

@@ -75,6 +75,7 @@ func TestROCKIsToldWhatTheLogSays(t *testing.T) {
 		keep := func(i int) http.HandlerFunc {
 			return func(w http.ResponseWriter, r *http.Request) {
 				got[i] = r.Header.Get(headerEagleEye)
+				w.Header().Set(HeaderRequestID, "another") // as who has seen that of somebody else might
 				w.WriteHeader(http.StatusNoContent)
 			}
 		}

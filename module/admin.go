@@ -106,11 +106,11 @@ func (a *Admin) handler(byMethod map[string]*AdminRoute) caddy.AdminHandler {
 }
 
 // checkQuery refuses a parameter that the route does not have: a filter with a slip in
-// it must not mean everything.
+// its name must not mean everything.
 func (route *AdminRoute) checkQuery(r *http.Request) error {
-	query, err := url.ParseQuery(r.URL.RawQuery) // URL.Query leaves out what it cannot read
-	if err != nil {
-		return badRequest(errors.New("the query cannot be read"))
+	query, err := url.ParseQuery(r.URL.RawQuery)
+	if err != nil { // what cannot be read is missing in r.URL.Query, and the filter wider
+		return badRequest(errors.New("the query cannot be read: write & between parameters, and % as %25"))
 	}
 	for name, values := range query {
 		switch _, known := route.Query[name]; {

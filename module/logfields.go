@@ -36,7 +36,7 @@ var logFields = []logField{
 	{name: "plane", says: "`control`, `data` or `none`",
 		text: func(o *handlers.Outcome) string { return o.Operation.Plane.String() }},
 	{name: "operation", says: "The call, e.g. `Sandbox.create` or `process.Process/Start`",
-		text: func(o *handlers.Outcome) string { return o.Operation.Name }},
+		text: func(o *handlers.Outcome) string { return handlers.Clip(o.Operation.Name, handlers.MaxOperation) }},
 	{name: "upstream", says: "The address the request was sent to, or empty",
 		text: func(o *handlers.Outcome) string { return o.Upstream }},
 	{name: "upstream_status", says: "The HTTP status of ROCK's or the sandbox's answer, or 0",

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/caddy-e2b/gateway/handlers"
 	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
@@ -139,6 +140,26 @@ func TestAFloodOfFailuresDoesNotFillTheLog(t *testing.T) {
 	}
 	if access := logLines(t, g.Logs(), "http.log.access"); len(access) != flood+1 {
 		t.Errorf("the access log has %d lines", len(access))
+	}
+}
+
+// Anybody may send the name of an RPC of some kilobytes.
+func TestAClientCannotWriteALongLineAboutItsFailure(t *testing.T) {
+	rock, _ := listening(t)
+	g := harness.Start(t, "{"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\te2b\n}\n")
+	r := ask(t.Context(), g.URL, "unknown", "/a.B/"+strings.Repeat("A", 15_000))
+	resp, err := g.Client().Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	g.Stop()
+	lines := logLines(t, g.Logs(), "http.handlers.e2b")
+	if len(lines) != 1 {
+		t.Fatalf("%d lines", len(lines))
+	}
+	if call, _ := lines[0]["operation"].(string); len(call) != handlers.MaxOperation {
+		t.Errorf("the call has %d bytes", len(call))
 	}
 }
 

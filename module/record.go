@@ -52,6 +52,9 @@ func healthy(out *handlers.Outcome) bool {
 	return out.End == cause.OK && out.Status < http.StatusInternalServerError
 }
 
+// maxCause is the longest error in a line about a failure, in bytes.
+const maxCause = 2 << 10
+
 // complain logs a request that the gateway itself had to end. An answer of
 // ROCK or of a sandbox that was passed on is no concern of the operator of the
 // gateway, whatever it says, and neither is a client that left.
@@ -80,12 +83,12 @@ func (h *Handler) complain(r *http.Request, out *handlers.Outcome) {
 		return
 	}
 	out.Identify(r)
-	line := []zapcore.Field{zap.Inline((*record)(out)), zap.String("method", r.Method), zap.String("remote", r.RemoteAddr)}
+	line := []zapcore.Field{zap.Inline((*record)(out)), zap.String("method", handlers.Clip(r.Method, handlers.MaxMethod)), zap.String("remote", r.RemoteAddr)}
 	if began, ok := caddyhttp.GetVar(r.Context(), "start_time").(time.Time); ok {
 		line = append(line, zap.Duration("duration", now.Sub(began)))
 	}
 	if out.Err != nil {
-		line = append(line, zap.String("cause", out.Err.Error()))
+		line = append(line, zap.String("cause", handlers.Clip(out.Err.Error(), maxCause)))
 	}
 	if omitted > 0 {
 		line = append(line, zap.Uint64("omitted", omitted))

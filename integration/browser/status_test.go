@@ -96,6 +96,37 @@ func TestTheSiteOfTheStatusPageIsForReading(t *testing.T) {
 	}
 }
 
+// The site takes away what the admin endpoint knows pages from elsewhere by.
+func TestPagesFromElsewhereGetNoFurtherThanALink(t *testing.T) {
+	_, page := statusGateway(t, "registry static {\n\t\t\t\tsandbox known\n\t\t\t}")
+	for _, tc := range []struct {
+		method, path, site, mode string
+		want                     int
+	}{
+		{"POST", "/e2b/explain", "cross-site", "no-cors", 403}, {"POST", "/e2b/explain", "same-site", "cors", 403},
+		{"POST", "/e2b/explain", "cross-site", "navigate", 403}, {"GET", "/e2b/routes/known?fresh=true", "cross-site", "no-cors", 403},
+		{"GET", "/e2b/?sandbox=known", "cross-site", "navigate", 200}, {"GET", "/e2b/", "none", "navigate", 200},
+		{"POST", "/e2b/explain", "same-origin", "cors", 200}, {"GET", "/e2b/status", "same-origin", "cors", 200}, {"GET", "/e2b/status", "", "", 200},
+	} {
+		r, err := http.NewRequestWithContext(t.Context(), tc.method, page+tc.path, strings.NewReader(`{"sandbox_id":"known"}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tc.site != "" {
+			r.Header.Set("Sec-Fetch-Site", tc.site)
+			r.Header.Set("Sec-Fetch-Mode", tc.mode)
+		}
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		resp.Body.Close()
+		if resp.StatusCode != tc.want {
+			t.Errorf("%s %s from %q, %s: %d", tc.method, tc.path, tc.site, tc.mode, resp.StatusCode)
+		}
+	}
+}
+
 func TestTheStatusPageShowsARegistryThatIsDown(t *testing.T) {
 	g, page := statusGateway(t, "registry redis {\n\t\t\t\taddress 127.0.0.1:1\n\t\t\t}")
 	for range 8 {

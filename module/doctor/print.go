@@ -3,7 +3,9 @@ package doctor
 import (
 	"fmt"
 	"io"
+	"strconv"
 	"strings"
+	"unicode"
 )
 
 // Print writes a report for a person.
@@ -12,10 +14,10 @@ func (r *Report) Print(to io.Writer) error {
 	counts := map[Severity]int{}
 	for _, f := range r.Findings {
 		counts[f.Severity]++
-		fmt.Fprintf(&b, "%-8s %s\n         %s\n         %s\n         Why: %s\n         Do:  %s\n\n", f.Severity, f.ID, f.Where, f.Found, f.Why, f.Do)
+		fmt.Fprintf(&b, "%-8s %s\n         %s\n         %s\n         Why: %s\n         Do:  %s\n\n", f.Severity, f.ID, visible(f.Where), visible(f.Found), f.Why, f.Do)
 	}
 	for _, u := range r.Unchecked {
-		fmt.Fprintf(&b, "not checked: %s: %s\n", u.What, u.Why)
+		fmt.Fprintf(&b, "not checked: %s: %s\n", visible(u.What), visible(u.Why))
 	}
 	fmt.Fprintf(&b, "%s, %s, %s; %d not checked\n", some(counts, Error), some(counts, Warning), some(counts, Note), len(r.Unchecked))
 	_, err := io.WriteString(to, b.String())
@@ -28,4 +30,21 @@ func some(counts map[Severity]int, of Severity) string {
 		return fmt.Sprintf("1 %s", of)
 	}
 	return fmt.Sprintf("%d %ss", counts[of], of)
+}
+
+// visible is text in one line that a terminal obeys nothing of. Some of what is found
+// others have written: an answer of Redis, the names in a certificate.
+func visible(s string) string {
+	if !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsPrint(r) }) {
+		return s
+	}
+	var b strings.Builder
+	for _, r := range s {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+		}
+	}
+	return b.String()
 }
