@@ -61,11 +61,16 @@ func examine(flags caddycmd.Flags) (int, error) {
 			return cannotSay, err
 		}
 	}
+	storage, err := os.MkdirTemp("", "e2b-gateway-doctor-")
+	if err != nil {
+		return cannotSay, fmt.Errorf("%w: doctor needs a directory for a moment, TMPDIR may name one", err)
+	}
+	defer os.RemoveAll(storage)
 	ctx, cancel := caddy.NewContext(caddy.Context{Context: context.Background()})
 	defer cancel()
 	var uses leases
 	defer uses.release()
-	report := doctor.Examine(ctx, deploymentOf(ctx, config, &uses), options)
+	report := doctor.Examine(ctx, deploymentOf(ctx, config, storage, &uses), options)
 	if flags.Bool("json") {
 		err = writeJSON(os.Stdout, report)
 	} else {
@@ -116,9 +121,10 @@ func resolverAt(server string) (*net.Resolver, error) {
 	return &net.Resolver{PreferGo: true, Dial: dial}, nil
 }
 
-// deploymentOf is what the doctor examines of a config.
-func deploymentOf(ctx caddy.Context, config []byte, uses *leases) doctor.Deployment {
-	d := doctor.Deployment{Config: config, Refused: validate(config)}
+// deploymentOf is what the doctor examines of a config. What the config keeps in
+// Caddy's storage goes to an empty directory.
+func deploymentOf(ctx caddy.Context, config []byte, storage string, uses *leases) doctor.Deployment {
+	d := doctor.Deployment{Config: config, Refused: validate(config, storage)}
 	c, err := appIn(config)
 	if err != nil || c == nil {
 		d.Refused = errors.Join(d.Refused, err)
@@ -146,8 +152,8 @@ func deploymentOf(ctx caddy.Context, config []byte, uses *leases) doctor.Deploym
 
 // validate is what Caddy's own "validate" does, without what that leaves behind
 // when it is not run by the service's user: log files, and authorities in the
-// storage.
-func validate(config []byte) error {
+// storage, which is a directory here.
+func validate(config []byte, storage string) error {
 	var c *caddy.Config
 	if err := caddy.StrictUnmarshalJSON(config, &c); err != nil {
 		return fmt.Errorf("decoding the config: %w", err)
@@ -155,11 +161,7 @@ func validate(config []byte) error {
 	if c == nil {
 		return errors.New("the config is empty")
 	}
-	storage, err := os.MkdirTemp("", "e2b-gateway-doctor-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(storage)
+	var err error
 	if c.StorageRaw, err = json.Marshal(map[string]string{"module": "file_system", "root": storage}); err != nil {
 		return err
 	}

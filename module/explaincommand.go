@@ -14,6 +14,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/handlers"
+	"github.com/caddy-e2b/gateway/handlers/cause"
 )
 
 // explainCommand is the command "explain".
@@ -36,8 +37,8 @@ A credential is not given as an argument, which every user of the machine sees:
 	$ e2b-gateway explain 22a4939a61a9219d
 	$ e2b-gateway explain https://api.example.com/sandboxes/22a4939a61a9219d --credential X-API-Key < key.txt
 
-The exit code is 0 when the request would be sent on, 1 when it would be refused,
-and 2 when nobody can say.`,
+The exit code is 0 when the request would be sent on, or answered by the gateway
+itself as a preflight is, 1 when it would be refused, and 2 when nobody can say.`,
 	CobraFunc: func(cmd *cobra.Command) {
 		cmd.Args = argument("the id of a sandbox, or a URL")
 		cmd.Flags().StringP("method", "X", "", "the method (default: GET)")
@@ -55,7 +56,10 @@ and 2 when nobody can say.`,
 	},
 }
 
-var errRefused = errors.New("the request would be refused")
+var (
+	errRefused       = errors.New("the request would be refused")
+	errNobodyAnswers = errors.New("nobody can say at the moment: the registry or the store of keys does not answer")
+)
 
 func explainRequest(flags caddycmd.Flags, args []string) (int, error) {
 	question, err := questionIn(flags, args[0])
@@ -69,7 +73,11 @@ func explainRequest(flags caddycmd.Flags, args []string) (int, error) {
 	if err := write(flags, e, func(to io.Writer) error { return printExplanation(to, &e) }); err != nil {
 		return cannotSay, err
 	}
-	return said(e.Sent, errRefused)
+	switch e.Cause {
+	case cause.RegistryUnavailable.String(), cause.KeysUnavailable.String():
+		return cannotSay, errNobodyAnswers
+	}
+	return said(e.Sent || answered(&e), errRefused)
 }
 
 // questionIn is the request that the flags describe.
@@ -141,8 +149,11 @@ func headersIn(lines []string) (map[string][]string, error) {
 	return headers, nil
 }
 
+// answered reports a request that the gateway answers itself, such as a preflight.
+func answered(e *handlers.Explanation) bool { return !e.Sent && e.StopsAt == "" }
+
 func printExplanation(to io.Writer, e *handlers.Explanation) error {
-	rows := [][]string{{"STEP", "", "RESULT"}}
+	rows := [][]string{{"STEP", "OUTCOME", "RESULT"}}
 	for _, step := range e.Steps {
 		result := "ok"
 		if !step.OK {
@@ -154,7 +165,11 @@ func printExplanation(to io.Writer, e *handlers.Explanation) error {
 		return err
 	}
 	if !e.Sent {
-		fmt.Fprintf(to, "\nrefused: %s\n", shown(e.Cause))
+		verdict := "refused: " + shown(e.Cause)
+		if answered(e) {
+			verdict = "answered by the gateway itself"
+		}
+		fmt.Fprintf(to, "\n%s\n", verdict)
 		if e.Answer != nil {
 			_, err := fmt.Fprintf(to, "the client is told: %d %s\n", e.Answer.Status, shown(e.Answer.Message))
 			return err

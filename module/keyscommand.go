@@ -147,11 +147,10 @@ func hashKey(flags caddycmd.Flags) (int, error) {
 }
 
 func checkKey(flags caddycmd.Flags) (int, error) {
-	file := flags.String("config")
-	if file == "-" {
+	if flags.String("config") == "-" {
 		return cannotSay, errors.New("standard input is for the key; give the config as a file")
 	}
-	config, _, _, err := caddycmd.LoadConfig(file, flags.String("adapter"))
+	config, err := loadConfig(flags)
 	if err != nil {
 		return cannotSay, err
 	}

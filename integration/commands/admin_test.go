@@ -132,3 +132,22 @@ func TestATerminalIsNotGivenWhatItWouldObey(t *testing.T) {
 		t.Errorf("%+q", r.out)
 	}
 }
+
+func TestPortsAreShownInTheirOrder(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write([]byte(`{"sandbox_id":"a","answer":"here","lookup":"cache","ports":{"9000":5,"22":4,"8080":3,"3000":2,"49983":1}}`))
+	}))
+	defer server.Close()
+	want := "sandbox     a\nanswer      here\nknown from  cache\nport 22     4\nport 3000   2\nport 8080   3\nport 9000   5\nport 49983  1\n"
+	if r := run(t, "", nil, "routes", "get", "a", "--address", server.Listener.Addr().String()); r.code != 0 || r.out != want {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestCommandsThatReadAConfigAskForOneThatIsMissing(t *testing.T) {
+	for _, args := range [][]string{{"doctor"}, {"keys", "check"}, {"tokens", "check"}} {
+		if r := run(t, "e2b_00", nil, args...); r.code != 2 || r.out != "" || !strings.Contains(r.err, "--config") {
+			t.Errorf("%v: %+v", args, r)
+		}
+	}
+}

@@ -167,6 +167,9 @@ func TestARunningGatewaySaysWhereASandboxIs(t *testing.T) {
 	if r := s.ask("", "routes", "get", "another", "--json"); r.code != 2 || !strings.Contains(r.out, `"unknown"`) {
 		t.Errorf("nobody can say: %+v", r)
 	}
+	if r := s.ask("", "explain", "http://x/health", "--sandbox", "another"); r.code != 2 || !strings.Contains(r.out, "registry_unavailable") {
+		t.Errorf("nobody can say what would become of it: %+v", r)
+	}
 }
 
 func TestARunningGatewayExplainsARequest(t *testing.T) {
@@ -205,8 +208,12 @@ func TestARunningGatewayExplainsARequest(t *testing.T) {
 	if r.code != 1 || !strings.Contains(r.out, "stops") || !strings.Contains(r.out, "refused: ") || !strings.Contains(r.out, "the client is told: 401 ") {
 		t.Errorf("a call without a credential: %+v", r)
 	}
-	if r := s.ask("", "explain", s.sandbox); r.code != 0 || !strings.Contains(r.out, "sent to:\n") || !strings.Contains(r.out, "only     proxy") {
+	if r := s.ask("", "explain", s.sandbox); r.code != 0 || !strings.HasPrefix(r.out, "STEP        OUTCOME  RESULT\n") || !strings.Contains(r.out, "sent to:\n") || !strings.Contains(r.out, "only     proxy") {
 		t.Errorf("%+v", r)
+	}
+	r = s.ask("", "explain", "http://x/sandboxes", "-X", "OPTIONS", "-H", "Origin: http://a", "-H", "Access-Control-Request-Method: GET")
+	if r.code != 0 || !strings.Contains(r.out, "\nanswered by the gateway itself\nthe client is told: 204 ") || strings.Contains(r.out, "refused") {
+		t.Errorf("a preflight: %+v", r)
 	}
 	for _, header := range []string{"X-API-Key: " + s.key, "authorization: Bearer " + s.key, s.key} {
 		if r := s.ask("", "explain", s.sandbox, "-H", header); r.code != 2 || strings.Contains(r.out+r.err, s.key) {

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/caddy-e2b/gateway/integration/harness"
 )
 
 // quiet is for servers whose handshakes are meant to fail.
@@ -46,7 +48,7 @@ func TestTheReportForAPersonSaysWhatToDo(t *testing.T) {
 	s.option("idle_timeout 2m")
 	r := s.run("--timeout", "20s")
 	for _, want := range []string{"warning  idle-too-long\n", "idle_timeout is 2m0s.", "Why: ROCK closes after 30s", "Do:  Leave `idle_timeout` out",
-		"0 errors, 1 warnings, 0 notes; 1 not checked\n"} {
+		"0 errors, 1 warning, 0 notes; 1 not checked\n"} {
 		if !strings.Contains(r.out, want) {
 			t.Errorf("no %q in:\n%s", want, r.out)
 		}
@@ -71,6 +73,16 @@ func TestAConfigThatCannotBeReadExitsWithTwo(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	if r := newScene(t).run("--resolver", "somewhere", "--json"); r.code != 2 || !strings.Contains(r.err, "host:port") {
+		t.Errorf("%+v", r)
+	}
+}
+
+// An image from nothing has no /tmp. That is no fault of the config.
+func TestWithoutADirectoryOfItsOwnItBlamesNoConfig(t *testing.T) {
+	s := newScene(t)
+	harness.Build(t) // which needs one
+	t.Setenv("TMPDIR", "/there/is/none")
+	if r := s.run(); r.code != 2 || r.out != "" || !strings.Contains(r.err, "TMPDIR may name one") {
 		t.Errorf("%+v", r)
 	}
 }

@@ -98,7 +98,7 @@ func TestTheContainerFileMakesAStaticBinaryForNobodyInParticular(t *testing.T) {
 		t.Errorf("the binary is built by %q", build)
 	}
 	text := strings.Join(last, "\n")
-	for _, want := range []string{"FROM scratch", "USER 65532:65532", `ENTRYPOINT ["/usr/bin/e2b-gateway"]`, "EXPOSE 8080 9180", "STOPSIGNAL SIGTERM"} {
+	for _, want := range []string{"FROM scratch", "USER 65532:65532", `ENTRYPOINT ["/usr/bin/e2b-gateway"]`, "EXPOSE 8080 9180", "STOPSIGNAL SIGTERM", " TMPDIR=/data"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("the image has no %q:\n%s", want, text)
 		}

@@ -78,3 +78,41 @@ func anchors(page string) map[string]bool {
 	}
 	return all
 }
+
+// Whoever copies the overlay out of the page gets his image, his Caddyfile under the name that pods mount, and no Secret.
+func TestTheOverlayOnThePageMakesTheChangesOfTheOperator(t *testing.T) {
+	found := regexp.MustCompile("(?s)<!-- overlay -->\n```yaml\n(.*?)```").FindStringSubmatch(read(t, operations))
+	if found == nil {
+		t.Fatalf("%s has no overlay", operations)
+	}
+	overlay := t.TempDir()
+	base, err := filepath.Rel(overlay, root(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const caddyfile = "# mine\n"
+	for name, content := range map[string]string{"kustomization.yaml": strings.Replace(found[1], "../e2b-gateway/", base+"/", 1), "Caddyfile": caddyfile} {
+		if err := os.WriteFile(filepath.Join(overlay, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	shipped, all := render(t, kustomizations["deployment"].directory), renderAt(t, overlay)
+	p := podOf(t, all)
+	if image := p.gateway(t).Image; image != "registry.mine.example/e2b-gateway:1.2.3" {
+		t.Errorf("the image is %s", image)
+	}
+	if got := all[p.from(t, p.gateway(t), configDirectory)]; got == nil || got.Data["Caddyfile"] != caddyfile {
+		t.Errorf("the pods have %+v", got)
+	}
+	if strings.Contains(string(all.only(t, "Ingress").Spec), "sandbox.example.com") {
+		t.Errorf("the Ingress has the names that are shipped: %s", all.only(t, "Ingress").Spec)
+	}
+	for id := range shipped {
+		if (all[id] == nil) != (id == "Secret/e2b-gateway") {
+			t.Errorf("%s: %v", id, all[id])
+		}
+	}
+	if len(all) != len(shipped)-1 {
+		t.Errorf("there are %d objects, and %d are shipped", len(all), len(shipped))
+	}
+}

@@ -49,11 +49,16 @@ func (o *object) spec(t *testing.T, into any) {
 // objects are those of a kustomization, by kind and name.
 type objects map[string]*object
 
-// render has a kustomization rendered and judged.
+// render has a kustomization of the checkout rendered and judged.
 func render(t *testing.T, directory string) objects {
 	t.Helper()
+	return renderAt(t, filepath.Join(root(t), directory))
+}
+
+func renderAt(t *testing.T, directory string) objects {
+	t.Helper()
 	all := objects{}
-	lines := json.NewDecoder(bytes.NewReader(judge(t, "kustomize", filepath.Join(root(t), directory))))
+	lines := json.NewDecoder(bytes.NewReader(judge(t, "kustomize", directory)))
 	for lines.More() {
 		var o object
 		if err := lines.Decode(&o); err != nil {

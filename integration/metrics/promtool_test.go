@@ -67,3 +67,16 @@ func ours(all string) string {
 	}
 	return b.String()
 }
+
+// Whoever is woken by an alert looks for its name.
+func TestEveryAlertHasARowForWhoeverIsWokenByIt(t *testing.T) {
+	page, err := os.ReadFile("../../docs/operations.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, a := range alerts(t) {
+		if !strings.Contains(string(page), "`"+a.name+"`") {
+			t.Errorf("docs/operations.md has no row for %s", a.name)
+		}
+	}
+}

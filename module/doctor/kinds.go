@@ -139,7 +139,7 @@ var (
 		"`chmod 640` it, with the service's group.")
 	secretReadable = kind("secret-readable", Warning, "Everybody on the machine may read a file with a secret",
 		"With a token key whoever reads it makes tokens for every sandbox.",
-		"`chmod 600` it, and give it to the user of the service.")
+		"`chmod 640` it, with the service's group.")
 	tokenKeyWeak = kind("token-key-weak", Error, "A token key can be guessed",
 		"Whoever knows it makes tokens for every sandbox.",
 		"`head -c 32 /dev/urandom | base64`")

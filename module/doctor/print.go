@@ -17,7 +17,15 @@ func (r *Report) Print(to io.Writer) error {
 	for _, u := range r.Unchecked {
 		fmt.Fprintf(&b, "not checked: %s: %s\n", u.What, u.Why)
 	}
-	fmt.Fprintf(&b, "%d errors, %d warnings, %d notes; %d not checked\n", counts[Error], counts[Warning], counts[Note], len(r.Unchecked))
+	fmt.Fprintf(&b, "%s, %s, %s; %d not checked\n", some(counts, Error), some(counts, Warning), some(counts, Note), len(r.Unchecked))
 	_, err := io.WriteString(to, b.String())
 	return err
+}
+
+// some is a number with its noun.
+func some(counts map[Severity]int, of Severity) string {
+	if counts[of] == 1 {
+		return fmt.Sprintf("1 %s", of)
+	}
+	return fmt.Sprintf("%d %ss", counts[of], of)
 }
