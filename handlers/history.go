@@ -207,7 +207,7 @@ func (h *History) Note(r *http.Request, out *Outcome) {
 		return
 	}
 	f := PastFailure{
-		Time: now, Cause: out.End.String(), SandboxID: strings.Clone(out.SandboxID), Subject: strings.Clone(out.Subject), Cluster: out.Cluster,
+		Time: now.UTC(), Cause: out.End.String(), SandboxID: strings.Clone(out.SandboxID), Subject: strings.Clone(out.Subject), Cluster: out.Cluster,
 		Plane: out.Operation.Plane.String(), Operation: kept(out.Operation.Name, MaxOperation), Method: kept(r.Method, MaxMethod), Client: r.RemoteAddr,
 		Upstream: out.Upstream,
 	}
