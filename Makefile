@@ -46,9 +46,8 @@ COMPILE := GOGC=400
 # tables it is linked in two thirds of the time. There are some sixty.
 GO_TEST := go test -race -vet=off -ldflags=-w
 
-# The suite that takes longest begins first, or it goes on alone when all others are done.
-
-# Installing waits for the network and linting for the compiler: side by side they cost little more than one of them.
+# Installing waits for the network and linting for the compiler: side by side they cost little more than one of them. The
+# suite that takes longest begins first, or it goes on alone when all others are done.
 test:
 	$(MAKE) --no-print-directory -j2 --output-sync=target deps lint
 	$(COMPILE) go build -race ./...
