@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 // contestant is one that is measured: a process on its own core.
@@ -104,7 +105,7 @@ func (s *scene) startCaddy(k kind, program, config string, transport harness.Tra
 
 func (s *scene) startLibrary(k kind, transport harness.Transport) *contestant {
 	s.Helper()
-	address := harness.FreeAddress(s)
+	address := loopback.FreeAddress(s)
 	args := []string{"-listen", address, "-upstream", s.upstream.Addr().String()}
 	if k == libraryRedis {
 		args = append(args, "-redis", s.redis.Addr)

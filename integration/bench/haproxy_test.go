@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 // haproxyConfig: one thread, connections to the upstream kept and shared, messages
@@ -31,7 +32,7 @@ backend sandboxes
 
 func (s *scene) startHAProxy(transport harness.Transport) *contestant {
 	s.Helper()
-	dir, address := s.TempDir(), harness.FreeAddress(s)
+	dir, address := s.TempDir(), loopback.FreeAddress(s)
 	bind := address
 	if transport != harness.Cleartext {
 		cert, key := harness.Certificate(s)

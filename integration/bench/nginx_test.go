@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 // nginxConfig: one process, connections to the upstream kept, no temporary files.
@@ -89,7 +90,7 @@ const (
 // startNginx starts nginx; with Redis if the kind says so.
 func (s *scene) startNginx(k kind, transport harness.Transport) *contestant {
 	s.Helper()
-	dir, address := s.TempDir(), harness.FreeAddress(s)
+	dir, address := s.TempDir(), loopback.FreeAddress(s)
 	modules, peer, access := "", fmt.Sprintf("server %s;", s.upstream.Addr()), ""
 	if k == nginxRedis {
 		modules, peer = luaModules, luaBalancer

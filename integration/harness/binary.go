@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 // Process is the real binary, cmd/e2b-gateway, in a process of its own.
@@ -42,7 +44,7 @@ func Binary(t testing.TB, caddyfile string, transport ...Transport) *Process {
 func Run(t testing.TB, program, caddyfile string, transport ...Transport) *Process {
 	t.Helper()
 	p := &Process{setting: newSetting(t, transport), program: program}
-	p.setting.admin = FreeAddress(t)
+	p.setting.admin = loopback.FreeAddress(t)
 	p.t = t
 	var err error
 	if p.stderr, err = os.Create(filepath.Join(p.setting.dir, "stderr")); err != nil {

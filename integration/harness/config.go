@@ -8,6 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 // object is a JSON object of a Caddy config.
@@ -39,7 +41,7 @@ func (s *setting) fill(t testing.TB, caddyfile string) string {
 		return caddyfile
 	}
 	if s.first == "" {
-		s.first = FreeAddress(t)
+		s.first = loopback.FreeAddress(t)
 	}
 	_, port, _ := net.SplitHostPort(s.first)
 	return strings.ReplaceAll(caddyfile, Port, port)
@@ -115,7 +117,7 @@ func (s *setting) place(t testing.TB, server object, e *Endpoint) {
 	case e.URL == "" && s.first != "":
 		s.addresses[listener] = s.first
 	default:
-		s.addresses[listener] = FreeAddress(t)
+		s.addresses[listener] = loopback.FreeAddress(t)
 	}
 	server["listen"] = []string{s.addresses[listener]}
 	server["automatic_https"] = object{"disable": true}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 // prometheus is a real one, with the alert rules, that scrapes a gateway.
@@ -42,7 +43,7 @@ scrape_configs:
 	}
 	// A port that was free may be taken before Prometheus has it.
 	for range 5 {
-		if p := tryPrometheus(t, dir, harness.FreeAddress(t)); p != nil {
+		if p := tryPrometheus(t, dir, loopback.FreeAddress(t)); p != nil {
 			return p
 		}
 	}

@@ -22,6 +22,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 // patience is how long a server may take to do what it was told.
@@ -210,12 +212,11 @@ func (s *Server) await(what string, done func(context.Context) error) {
 
 func freePort(t testing.TB) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	n, err := strconv.Atoi(port(loopback.FreeAddress(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return n
 }
 
 func port(addr string) string {

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
 // haproxy is a running HAProxy in front of the gateways.
@@ -44,7 +45,7 @@ func startHAProxy(t testing.TB, gateways []*harness.Process) *haproxy {
 	if err := os.WriteFile(filepath.Join(dir, "both.pem"), pem, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	listen := harness.FreeAddress(t)
+	listen := loopback.FreeAddress(t)
 	h := &haproxy{URL: "https://" + listen, CAFile: ca, socket: filepath.Join(dir, "sock"), ended: make(chan struct{})}
 	words := map[string]string{
 		"/run/haproxy/e2b.sock": h.socket,
