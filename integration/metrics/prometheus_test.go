@@ -12,7 +12,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-e2b/gateway/integration/harness"
 	"github.com/caddy-e2b/gateway/integration/loopback"
 )
 
