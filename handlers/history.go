@@ -198,26 +198,35 @@ func (h *History) Note(r *http.Request, out *Outcome) {
 		return
 	}
 	now := time.Now()
+	failed := out.End != cause.OK && out.End != cause.ClientGone
+	var f PastFailure
+	if failed {
+		f = failureOf(r, out, now)
+	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if out.Stream {
 		h.ended(now, out.End)
 	}
-	if out.End == cause.OK || out.End == cause.ClientGone {
-		return
+	if failed {
+		h.failures.add(f, out.End)
 	}
+}
+
+// failureOf writes down a failure.
+func failureOf(r *http.Request, out *Outcome, now time.Time) PastFailure {
 	f := PastFailure{
 		Time: now.UTC(), Cause: out.End.String(), SandboxID: strings.Clone(out.SandboxID), Subject: strings.Clone(out.Subject), Cluster: out.Cluster,
 		Plane: out.Operation.Plane.String(), Operation: kept(out.Operation.Name, MaxOperation), Method: kept(r.Method, MaxMethod), Client: r.RemoteAddr,
 		Upstream: out.Upstream,
 	}
 	if out.Trail != nil {
-		f.RequestID = out.Trail.RequestID
+		f.RequestID = strings.Clone(out.Trail.RequestID)
 	}
 	if out.Err != nil {
 		f.Why = kept(out.Err.Error(), maxWhy)
 	}
-	h.failures.add(f, out.End)
+	return f
 }
 
 // ended counts the end of a stream. h.mu is held.

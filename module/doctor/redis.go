@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"net/http"
 	"strings"
 	"sync"
@@ -116,20 +115,10 @@ func (x *examination) running(ctx context.Context, cluster int) (ids []string, e
 }
 
 func listed(ctx context.Context, client *http.Client, address string) (ids []string, _ error) {
-	e, err := routing.ParseEndpoint(address)
+	_, body, err := get(ctx, client, address, "/apis/envs/sandbox/v1/sandboxes?page=1&state=running&page_size="+sampleSize)
 	if err != nil {
 		return nil, err
 	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet,
-		e.Scheme+"://"+e.Address+"/apis/envs/sandbox/v1/sandboxes?page=1&state=running&page_size="+sampleSize, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
 	var page struct {
 		Status string `json:"status"`
 		Result *struct {
@@ -138,7 +127,7 @@ func listed(ctx context.Context, client *http.Client, address string) (ids []str
 			} `json:"items"`
 		} `json:"result"`
 	}
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxAnswer)).Decode(&page); err != nil {
+	if err := json.Unmarshal(body, &page); err != nil {
 		return nil, err
 	}
 	if page.Result == nil || page.Status != "Success" {

@@ -140,26 +140,33 @@ type answer struct {
 const maxAnswer = 1 << 20
 
 func ask(ctx context.Context, client *http.Client, address string, q question) (*answer, error) {
-	e, err := routing.ParseEndpoint(address)
-	if err != nil {
-		return nil, err
-	}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, e.Scheme+"://"+e.Address+q.path, nil)
-	if err != nil {
-		return nil, err
-	}
-	response, err := client.Do(r)
-	if err != nil {
-		return nil, err
-	}
-	defer response.Body.Close()
-	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	response, body, err := get(ctx, client, address, q.path)
 	if err != nil {
 		return nil, err
 	}
 	a := &answer{right: q.answered(response.StatusCode, body), status: response.StatusCode, kind: response.Header.Get("Content-Type")}
 	a.date, _ = http.ParseTime(response.Header.Get("Date"))
 	return a, nil
+}
+
+// get asks an address of a role for a path, and returns the answer with what of its body
+// may be read.
+func get(ctx context.Context, client *http.Client, address, path string) (*http.Response, []byte, error) {
+	e, err := routing.ParseEndpoint(address)
+	if err != nil {
+		return nil, nil, err
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, e.Scheme+"://"+e.Address+path, nil)
+	if err != nil {
+		return nil, nil, err
+	}
+	response, err := client.Do(r)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer response.Body.Close()
+	body, err := io.ReadAll(io.LimitReader(response.Body, maxAnswer))
+	return response, body, err
 }
 
 // tolerance is how far clocks may differ, beyond what measuring cannot tell.
