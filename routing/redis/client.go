@@ -91,11 +91,12 @@ func (c *Client) Listen(ctx context.Context, channel string, heard func(message 
 	}
 }
 
-// onLiving asks once, on a connection that lives.
+// onLiving asks once, on a connection that lives and leads to who may be asked: those
+// that were opened before a failover may lead to the old master, which is a replica.
 func onLiving(ctx context.Context, client goredis.UniversalClient, ask func() error) (err error) {
 	for range staleConnections {
 		idle := client.PoolStats().IdleConns
-		if err = ask(); idle == 0 || !lost(err) || ctx.Err() != nil {
+		if err = ask(); idle == 0 || !lost(err) && !goredis.IsReadOnlyError(err) || ctx.Err() != nil {
 			break
 		}
 	}

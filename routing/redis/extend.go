@@ -48,16 +48,34 @@ func (r *Registry) extend(ctx context.Context, tx *goredis.Tx, key string) error
 	if err != nil || !ok {
 		return err
 	}
-	_, err = tx.TxPipelined(ctx, func(p goredis.Pipeliner) error {
+	written, err := tx.TxPipelined(ctx, func(p goredis.Pipeliner) error {
 		if how == text {
 			return p.Do(ctx, "SET", key, document, "XX", "KEEPTTL").Err()
 		}
 		return p.Do(ctx, "JSON.SET", key, "$", document, "XX").Err()
 	})
-	if errors.Is(err, goredis.Nil) {
+	if goredis.IsExecAbortError(err) {
+		// Redis refuses the transaction for what it has said to the command in it.
+		err = written[0].Err()
+	}
+	switch {
+	case errors.Is(err, goredis.Nil):
 		return routing.ErrGone
+	case goredis.IsReadOnlyError(err):
+		discard(tx)
 	}
 	return err
+}
+
+// discard has the connection of a transaction closed, and not used again. go-redis does
+// so by itself where a command is told READONLY, because the name that it has dialled
+// may lead to another server by now, but sees only EXECABORT of a transaction (field
+// report G01). It does so too with a connection on which a command ran out of time, so
+// this one has none, and nothing is sent.
+func discard(tx *goredis.Tx) {
+	past, cancel := context.WithDeadline(context.Background(), time.Unix(1, 0))
+	defer cancel()
+	_ = tx.Ping(past).Err()
 }
 
 // reportExtend says once that Redis refuses, and once more when it has refused after it
