@@ -21,6 +21,9 @@ func (c *dataCall) answer(resp *http.Response) {
 			c.fail(cause.Failure{Cause: cause.UpstreamInvalid}) // no answer to what was asked
 			return
 		}
+		if _, framed := protocol.Framing(resp.Header.Get("Content-Type")); framed {
+			unbuffered(c.w.Header(), resp)
+		}
 		if c.endsInTrailers(resp) {
 			c.answerGRPC(resp)
 			return
@@ -38,15 +41,19 @@ func (c *dataCall) answer(resp *http.Response) {
 	if protocol.MediaType(resp.Header.Get("Content-Type")) == protocol.EventStream {
 		// It may be silent for as long as its sandbox lives.
 		c.register(true)
-		unbuffered(c.w.Header())
+		unbuffered(c.w.Header(), resp)
 	}
 	c.writeHead(resp)
 	c.copyBody(resp)
 }
 
-// unbuffered asks nginx, where it stands in front of us, to pass on each piece
-// of an answer as it comes.
-func unbuffered(h http.Header) { h.Set("X-Accel-Buffering", "no") }
+// unbuffered asks who stands in front of us to pass on each piece of an answer as it
+// comes: nginx, and whoever would compress it, a site's own "encode" too (RFC 9111
+// section 5.2.2.6). What the sandbox has said of caches stands beside it.
+func unbuffered(h http.Header, resp *http.Response) {
+	h.Set("X-Accel-Buffering", "no")
+	resp.Header["Cache-Control"] = append(slices.Clip(resp.Header["Cache-Control"]), "no-transform")
+}
 
 // writeHead sends the status and the headers, at once where there is something to
 // wait for behind them: the client may be waiting to know that its command has started.

@@ -275,39 +275,48 @@ func TestAnswersThatAreNotInTheProtocolAreConverted(t *testing.T) {
 }
 
 // Contract checklist 35 and 36, field reports B01, B03 and B04: each message on
-// its own, exact content type, nothing for a proxy in front to buffer.
+// its own, exact content type, nothing for a proxy in front to buffer or to compress.
 func TestMessagesArriveWhileTheStreamGoesOn(t *testing.T) {
-	g := newRig(t)
-	next := make(chan string)
-	g.proxy = func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", stream+"; charset=utf-8")
-		w.WriteHeader(200)
-		w.(http.Flusher).Flush()
-		for m := range next {
-			io.WriteString(w, m)
-			w.(http.Flusher).Flush()
-		}
-	}
-	r, _ := http.NewRequest("POST", g.URL+start, strings.NewReader(""))
-	r.Header = http.Header{"Content-Type": {stream}, "E2b-Sandbox-Id": {"a"}, "E2b-Sandbox-Port": {"49983"}, "Accept-Encoding": {"gzip, deflate"}}
-	resp, err := http.DefaultTransport.RoundTrip(r)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer resp.Body.Close()
-	if ct := resp.Header.Get("Content-Type"); ct != stream || resp.Header.Get("Content-Encoding") != "" || resp.Header.Get("X-Accel-Buffering") != "no" {
-		t.Errorf("%v", resp.Header)
-	}
-	for _, m := range []string{frame(0, "one"), frame(0, "two"), frame(2, "{}")} {
-		next <- m
-		got := make([]byte, len(m))
-		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != m {
-			t.Fatalf("%q, %v", got, err)
-		}
-	}
-	close(next)
-	if rest, err := io.ReadAll(resp.Body); len(rest) != 0 || err != nil {
-		t.Fatalf("%q, %v", rest, err)
+	for contentType, end := range map[string]string{
+		stream: frame(2, "{}"), "application/connect+proto": frame(2, "{}"), "application/grpc-web+proto": frame(0x80, "grpc-status: 0\r\n"),
+	} {
+		t.Run(contentType, func(t *testing.T) {
+			g := newRig(t)
+			next := make(chan string)
+			g.proxy = func(w http.ResponseWriter, r *http.Request) {
+				w.Header().Set("Content-Type", contentType+"; charset=utf-8")
+				w.Header().Set("Cache-Control", "no-cache")
+				w.WriteHeader(200)
+				w.(http.Flusher).Flush()
+				for m := range next {
+					io.WriteString(w, m)
+					w.(http.Flusher).Flush()
+				}
+			}
+			r, _ := http.NewRequest("POST", g.URL+start, strings.NewReader(""))
+			r.Header = http.Header{"Content-Type": {contentType}, "E2b-Sandbox-Id": {"a"}, "E2b-Sandbox-Port": {"49983"}, "Accept-Encoding": {"gzip, deflate"}}
+			resp, err := http.DefaultTransport.RoundTrip(r)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer resp.Body.Close()
+			if ct := resp.Header.Get("Content-Type"); !strings.HasPrefix(ct, contentType) || contentType == stream && ct != stream ||
+				resp.Header.Get("Content-Encoding") != "" || resp.Header.Get("X-Accel-Buffering") != "no" ||
+				strings.Join(resp.Header["Cache-Control"], ", ") != "no-cache, no-transform" {
+				t.Errorf("%v", resp.Header)
+			}
+			for _, m := range []string{frame(0, "one"), frame(0, "two"), end} {
+				next <- m
+				got := make([]byte, len(m))
+				if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != m {
+					t.Fatalf("%q, %v", got, err)
+				}
+			}
+			close(next)
+			if rest, err := io.ReadAll(resp.Body); len(rest) != 0 || err != nil {
+				t.Fatalf("%q, %v", rest, err)
+			}
+		})
 	}
 }
 

@@ -36,7 +36,7 @@ func (c *dataCall) answerStream(resp *http.Response, p protocol.Protocol) {
 	delete(resp.Header, "Grpc-Status") // one that says nothing, see streamed
 	resp.ContentLength = -1
 	h := c.w.Header()
-	unbuffered(h)
+	unbuffered(h, resp)
 	c.writeHead(resp)
 	relay := envelope.Relay{
 		Dst:        c.w,
