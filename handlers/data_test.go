@@ -203,7 +203,7 @@ func TestRocksTextIsKeptUnlessItNamesSomethingInternal(t *testing.T) {
 }
 
 // Contract checklist 59: the gateway never rewrites an answer that the registry
-// does not contradict, and a 404 or 409 is always the call's own.
+// does not contradict, and a 404 or 409 is always the call's own. Field report D10.
 func TestAnswersOfTheCallItselfPassUnchanged(t *testing.T) {
 	for _, tc := range []struct {
 		target, kind string
@@ -215,15 +215,25 @@ func TestAnswersOfTheCallItselfPassUnchanged(t *testing.T) {
 		{stat, unary, 403, `{"code":"permission_denied","message":"no"}`},
 		{stat, unary, 429, `{"code":"resource_exhausted","message":"busy"}`},
 		{"/files?path=x", "", 404, `{"code":404,"message":"path does not exist"}`},
+		{"/files?path=x", "", 409, `{"code":409,"message":"the sandbox is in transition"}`},
 		{"/files?path=x", "", 507, `{"code":507,"message":"full"}`},
 		{"/files?path=x", "", 200, "\x00\x01bytes"},
 		{"/health", "", 204, ""},
 	} {
 		g := newRig(t)
 		contentType := unary
-		g.proxy = answerWith(tc.status, contentType, tc.body)
+		again := ""
+		if tc.status == 429 {
+			again = "7"
+		}
+		g.proxy = func(w http.ResponseWriter, r *http.Request) {
+			if again != "" {
+				w.Header().Set("Retry-After", again)
+			}
+			answerWith(tc.status, contentType, tc.body)(w, r)
+		}
 		r := g.call(t, methodOf(tc.target), tc.target, tc.kind, "{}")
-		if r.status != tc.status || r.body != tc.body {
+		if r.status != tc.status || r.body != tc.body || r.header.Get("Retry-After") != again {
 			t.Errorf("%s %d: got %d %q", tc.target, tc.status, r.status, r.body)
 		}
 		g.wantEnd(t, cause.OK)

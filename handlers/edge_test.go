@@ -8,7 +8,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"net/url"
 	"runtime"
 	"strings"
@@ -225,10 +224,7 @@ func TestOnlyASilentOtherSideIsCalledAClosedPort(t *testing.T) {
 		errors.New("pool"):    cause.ClusterUnreachable,
 	} {
 		t.Run(err.Error(), func(t *testing.T) {
-			g := newRig(t, func(o *Options) { o.Upstream = dialFails{err} })
-			g.cluster.Mode = routing.ModeDirect
-			g.cluster.AllowedHosts = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
-			g.registry.route = &routing.Route{State: routing.StateRunning, Lifecycle: "l", Host: netip.MustParseAddr("10.0.0.7"), Ports: routing.PortsOf(map[uint16]uint16{49983: 1})}
+			g := newDirect(t, err)
 			g.call(t, "POST", stat, unary, "{}")
 			g.wantEnd(t, want)
 		})

@@ -139,6 +139,27 @@ func refusing(t *testing.T, seen *atomic.Int32, refuse func(*http2.Framer, uint3
 	})
 }
 
+// Field report A04: a stream that is reset politely has not come to its end.
+func TestAResetWithoutAnErrorIsNoEnd(t *testing.T) {
+	const ok = "\x88" // :status 200, RFC 7541 appendix A
+	var seen atomic.Int32
+	address := refusing(t, &seen, func(f *http2.Framer, id uint32) {
+		f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: []byte(ok), EndHeaders: true})
+		f.WriteData(id, false, []byte("message"))
+		f.WriteRSTStream(id, http2.ErrCodeNo)
+	})
+	tr := New(Config{})
+	defer tr.CloseIdle()
+	resp, err := tr.RoundTrip(h2cRequest(t, "l", address, strings.NewReader("body")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if b, err := io.ReadAll(resp.Body); !strings.HasPrefix("message", string(b)) || err == nil {
+		t.Errorf("%q, %v", b, err)
+	}
+}
+
 func TestADialForHTTP2ThatFailsSaysSo(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
