@@ -6,6 +6,8 @@ import (
 	"io"
 	"net/http"
 	"testing"
+	"testing/synctest"
+	"time"
 )
 
 // Field report C06: what stands in the header is between the client and envd. The gateway
@@ -64,4 +66,24 @@ func TestACreateThatRockRefusesIsRefusedOnce(t *testing.T) {
 			t.Errorf("%d became %d %v %s, after %d calls", status, r.status, r.header, r.body, g.upstreamHits.Load())
 		}
 	}
+}
+
+// Field report C07: ROCK pulls an image first.
+func TestACreateMayTakeTenMinutes(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := newDesk(t)
+		d.rock = func(w http.ResponseWriter, r *http.Request) {
+			select {
+			case <-time.After(10 * time.Minute):
+				answerWith(201, unary, `{"sandboxID":"new"}`)(w, r)
+			case <-r.Context().Done():
+				t.Error("the gateway has given up")
+			}
+		}
+		begun := time.Now()
+		r := d.ask(alice, "POST", "/sandboxes", `{"templateID":"base"}`)
+		if took := time.Since(begun); r.status != 201 || took != 10*time.Minute || len(d.took()) != 1 {
+			t.Errorf("%d %s after %v", r.status, r.body, took)
+		}
+	})
 }

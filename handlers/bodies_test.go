@@ -19,7 +19,7 @@ import (
 	"github.com/caddy-e2b/gateway/routing"
 )
 
-// Contract checklist 48: a dial that fails is told in the protocol.
+// Contract checklist 48: a dial that fails is told in the protocol. Field report A10.
 func TestACommandThatReachesNobodyEndsInTheProtocol(t *testing.T) {
 	g := newRig(t)
 	dead, _ := routing.ParseEndpoint("http://127.0.0.1:1")
@@ -33,6 +33,7 @@ func TestACommandThatReachesNobodyEndsInTheProtocol(t *testing.T) {
 
 // Contract checklist 61, decided differently (docs/decisions.md): 500, because
 // 502 would call a live sandbox gone. The connection to the client stays.
+// Field report A11.
 func TestAUnaryCallThatGetsNoAnswerIsToldSo(t *testing.T) {
 	g := newRig(t)
 	g.proxy = func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }

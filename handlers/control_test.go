@@ -13,7 +13,7 @@ import (
 	"github.com/caddy-e2b/gateway/routing"
 )
 
-// The split that ROCK's deployment guide asks of every gateway.
+// The split that ROCK's deployment guide asks of every gateway. Field reports D01 and E11.
 func TestEachControlCallGoesToItsRole(t *testing.T) {
 	g := newRig(t)
 	answered := ""
@@ -48,7 +48,7 @@ const pauseBody = `{"force" : true,"memory":false, "later":[1.0]}`
 
 // Contract checklist 23, 28, 29, 30 (the paging header) and 32. A pause is the
 // call with the most answers that must arrive as they are: newer SDKs look at
-// the first bytes of a 503 to see whether it was refused.
+// the first bytes of a 503 to see whether it was refused. Field report D10.
 func TestAnE2BAnswerPassesToTheByte(t *testing.T) {
 	for _, tc := range []struct {
 		status int
@@ -143,7 +143,8 @@ func TestAnAnswerThatIsNotE2BsBecomesAnE2BError(t *testing.T) {
 	}
 }
 
-// Contract checklist 31: 503 only when nothing was done.
+// Contract checklist 31: 503 only when nothing was done. Field report C07: whoever gives up
+// says so in JSON.
 func TestAnUnknownOutcomeIsNever503(t *testing.T) {
 	g := newRig(t)
 	g.admin = func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }

@@ -337,7 +337,7 @@ func reset(w http.ResponseWriter, bytes string) {
 	panic(http.ErrAbortHandler)
 }
 
-// Contract checklist 42, 45, 46, 50.
+// Contract checklist 42, 45, 46, 50. Field report A06.
 func TestABrokenStreamEndsInTheProtocol(t *testing.T) {
 	startEvent, endEvent := frame(0, `{"event":{"start":{"pid":7}}}`), frame(0, `{"event":{"end":{"exitCode":3,"exited":true}}}`)
 	for _, tc := range []struct {
@@ -374,7 +374,7 @@ func TestABrokenStreamEndsInTheProtocol(t *testing.T) {
 	}
 }
 
-// Contract checklist 55, field report A02 and A12: a cut must look cut.
+// Contract checklist 55, field reports A02 and A12: a cut must look cut.
 func TestABrokenBodyOfAnyOtherKindIsVisiblyCut(t *testing.T) {
 	for name, tc := range map[string]struct{ target, kind, answerType string }{
 		"file":  {"/files?path=x", "", "application/octet-stream"},
@@ -420,6 +420,9 @@ func TestAClientThatLeavesEndsTheUpstreamRequest(t *testing.T) {
 		t.Fatal("the upstream request goes on")
 	}
 	g.wantEnd(t, cause.ClientGone)
+	if !g.cluster.Proxy.Endpoints()[0].Up() {
+		t.Error("the proxy role is blamed")
+	}
 }
 
 // Contract checklist 10.

@@ -45,7 +45,7 @@ func TestAnAnswerCarriesTheTokensThatAreGoodHere(t *testing.T) {
 }
 
 // A token for the ports that are not envd's comes with every sandbox that asks for it,
-// because its creator wants that or the operator.
+// because its creator wants that or the operator. Field report D13.
 func TestASandboxThatIsNotPublicComesWithATrafficToken(t *testing.T) {
 	d := newDesk(t)
 	token := func(id string) string {

@@ -166,6 +166,7 @@ func TestNewCallsAreRefusedPolitelyInADrain(t *testing.T) {
 }
 
 // Contract checklist 65.
+// Field report C05: the client hears of the end of its connection before it sends on it.
 func TestOverHTTP1ARefusalClosesTheConnection(t *testing.T) {
 	g := drained(t)
 	resp, err := http.Get(g.URL + "/health")

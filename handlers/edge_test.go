@@ -540,7 +540,7 @@ func TestTheResultOfACommandIsKeptWhateverFollowsIt(t *testing.T) {
 	}
 }
 
-// Contract checklist 31 and 32.
+// Contract checklist 31 and 32. Field report D10.
 func TestRetryAfterIsPassedOnOnlyWhereItMeansSomething(t *testing.T) {
 	for _, tc := range []struct {
 		status     int

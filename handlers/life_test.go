@@ -15,6 +15,7 @@ import (
 	"github.com/caddy-e2b/gateway/routing"
 )
 
+// Field report D01.
 func TestConnectHandsOutWhatACreateDoes(t *testing.T) {
 	w := newWard(t, func(o *Options) { o.Domains = []routing.Domain{{Name: "sandbox.example.com"}} })
 	token := `"envdAccessToken":"` + w.tokens.Mint(auth.AccessToken, "alices", "alice") + `"`
@@ -294,6 +295,7 @@ func TestAfterARestartNoFailureIs503(t *testing.T) {
 	})
 }
 
+// Field report D11.
 func TestConnectTellsHereGoneAndDontKnowApart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		for _, key := range []string{alice, root} {

@@ -100,6 +100,7 @@ func TestTheAccessMatrix(t *testing.T) {
 }
 
 // Unknown, foreign and nobody's must look the same: to the byte, and in time.
+// Field report D07.
 func TestWhatIsNotTheCallersIsNotFound(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t)

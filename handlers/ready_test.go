@@ -225,6 +225,7 @@ func TestAWaitEndsWithWhatBecomesOfTheSandbox(t *testing.T) {
 	})
 }
 
+// Field report F08.
 func TestAWaitIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		n := newNursery(t)

@@ -53,6 +53,7 @@ func silentClient(t *testing.T, c *http.Client, base string) (string, error) {
 	return string(answer), err
 }
 
+// Field report C03.
 func TestAClientOfTheDataPlaneMayBeSilent(t *testing.T) {
 	rock := newRock(t, echoStream)
 	g := harness.Start(t, `{

@@ -199,8 +199,8 @@ func streamingCall(ctx context.Context, t *testing.T, base, name string) *http.R
 	return r
 }
 
-// The streams of a stock reverse_proxy end well with one line (field reports
-// A01, A03 to A05, A07, A09).
+// The streams of a stock reverse_proxy end well with one line. Field reports A01, A03,
+// A04, A05, A07 and A09.
 func TestStreamsThroughReverseProxyEndInTheProtocol(t *testing.T) {
 	for _, transport := range harness.Transports {
 		t.Run(string(transport), func(t *testing.T) {

@@ -95,6 +95,7 @@ func TestNoOtherHostIsASandboxs(t *testing.T) {
 		"a.49983-abc.box.test":         ErrForeignHost,
 		"49983-a.b.box.test":           ErrForeignHost,
 		"www.box.test":                 ErrForeignHost,
+		"abcd-abc.box.test":            ErrForeignHost,
 		"a@49983-abc.box.test":         ErrForeignHost,
 		"-abc.box.test":                ErrForeignHost,
 		"+80-abc.box.test":             ErrForeignHost,

@@ -33,7 +33,7 @@ func openPreviews(t *testing.T, transport harness.Transport, answer string) *rig
 	return &rig{u, harness.Start(t, caddyfile, transport)}
 }
 
-// Contract checklist 12; field reports E11 and E13.
+// Contract checklist 12; field reports E06, E10, E11 and E13.
 func TestARequestToAPreviewHostArrivesAsItWasSent(t *testing.T) {
 	g := openPreviews(t, harness.Cleartext, answer200)
 	for _, line := range []string{
@@ -142,7 +142,7 @@ func TestAnAppsAnswerComesBackAsItWasGiven(t *testing.T) {
 }
 
 // Field report M02: a socket to an app is a WebSocket and nothing else, and what
-// comes right behind the handshake is the app's.
+// comes right behind the handshake is the app's. Field report E10.
 func TestASocketToAPreviewHostIsToTheByte(t *testing.T) {
 	const answer101 = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n\r\n"
 	g := openPreviews(t, harness.Cleartext, answer101)
@@ -161,7 +161,7 @@ func TestASocketToAPreviewHostIsToTheByte(t *testing.T) {
 	}
 	g.Stop()
 	got := g.rest()
-	if strings.Count(got, behind) != 1 || strings.Count(got, "GET /ws HTTP/1.1\r\n") != 2 {
+	if strings.Count(got, behind) != 1 || strings.Count(got, "GET /ws HTTP/1.1\r\nHost: 8080-a.box.test\r\n") != 2 {
 		t.Errorf("%q", got)
 	}
 }

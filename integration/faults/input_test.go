@@ -185,6 +185,7 @@ func byteByByte(k *kind, s string) func(io.Writer) {
 
 // Contract checklist 42: a connection that the client wants closed ends in an
 // orderly way, over TLS with close_notify, behind an end in the protocol.
+// Field report A01.
 func TestAConnectionThatClosesDoesSoBehindTheEnd(t *testing.T) {
 	for _, transport := range []harness.Transport{harness.Cleartext, harness.TLS1} {
 		t.Run(string(transport), func(t *testing.T) {

@@ -59,8 +59,8 @@ func openWith(t *testing.T, transport harness.Transport, with lines) (*cluster, 
 // to let go of a sandbox, or for a deadline.
 const atOnce = 32
 
-// Contract checklist 37, 42 to 47, 55; field reports A01 to A03, A05 to A09,
-// A12, A19.
+// Contract checklist 37, 42 to 47, 55; field reports A01, A02, A03, A04, A06, A07, A08,
+// A09, A11, A12, A15 and A19.
 func TestEveryFaultAtEveryPlace(t *testing.T) {
 	for _, transport := range harness.Transports {
 		t.Run(string(transport), func(t *testing.T) {

@@ -25,7 +25,7 @@ func (s *scene) endIn(id string, d time.Duration) {
 	s.redis.Do("SET", "timeout:"+id, fmt.Sprintf(`{"auto_clear_time":"1","expire_time":"%d"}`, time.Now().Add(d).Unix()))
 }
 
-// A real Redis, and ROCK's own scan.
+// A real Redis, and ROCK's own scan. Field report D04.
 func TestASandboxInUseOutlivesItsTimeoutAndAnIdleOneDoesNot(t *testing.T) {
 	s := open(t, rock.Options{ScanInterval: 500 * time.Millisecond}, "activity 1s")
 	for _, id := range []string{"used", "idle"} {

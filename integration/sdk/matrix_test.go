@@ -58,6 +58,7 @@ func TestMain(m *testing.M) {
 }
 
 // TestOutputArrivesWhileTheCommandGoesOn runs one program at a time, before all others: it is about 50 milliseconds.
+// Field report B01.
 func TestOutputArrivesWhileTheCommandGoesOn(t *testing.T) {
 	for _, over := range transports {
 		t.Run(string(over), func(t *testing.T) {
@@ -140,7 +141,7 @@ func TestCallsOnASandboxThatIsGoneRaiseTheRightClass(t *testing.T) {
 
 // Contract checklist 39.
 //
-// TestSilentCommandSurvives starts all clients at once: they only wait.
+// TestSilentCommandSurvives starts all clients at once: they only wait. Field report C01.
 func TestSilentCommandSurvives(t *testing.T) {
 	t.Parallel()
 	for _, over := range silentTransports {
