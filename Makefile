@@ -7,6 +7,7 @@
 #   make scale       16 gateways on one Redis: commands, bytes and processor time (1 minute)
 #   make headline    53,000 commands from the real SDKs, 10,000 of them killed (7 to 10 minutes)
 #   make rolling     gateways replaced behind HAProxy under 200 streams and 500 calls a second (3 minutes)
+#   make soak        mixed traffic at half load with faults, and whether anything grows; writes docs/soak.md (33 minutes)
 #   make lint        gofmt, go vet, staticcheck
 #   make fmt         rewrite to gofmt's taste
 #
@@ -24,7 +25,7 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test bench bench-deps scale headline rolling deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test bench bench-deps scale headline rolling soak deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -68,6 +69,11 @@ headline: deps
 # The short form of it is part of `make test`.
 rolling: deps
 	go test -count=1 -timeout 20m -v ./integration/rolling -streams 200 -rate 500 -rounds 3 $(ARGS)
+
+# The short form of it is part of `make test`. With ARGS='-for 2m' the report is of 2 minutes, and says so.
+soak: deps
+	go test -count=1 -timeout 2h -v ./integration/soak -for 30m -warm-up 2m -burst 10s -sample 5s -fault 15s -streams 100 \
+		-report $(CURDIR)/docs/soak.md $(ARGS)
 
 deps:
 	@integration/tools/install.sh
