@@ -79,7 +79,11 @@ func (c *container) handler() http.Handler {
 
 // listen serves the Envd handler at an address of its own and returns the port.
 func (c *container) listen() (int, error) {
-	srv, err := c.s.cluster.serve(Envd, "", c.s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.handler().ServeHTTP(w, r) }))
+	address := ""
+	if choose := c.s.cluster.opt.EnvdAddress; choose != nil {
+		address = choose(c.s)
+	}
+	srv, err := c.s.cluster.serve(Envd, address, c.s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.handler().ServeHTTP(w, r) }))
 	if err != nil {
 		return 0, err
 	}

@@ -95,6 +95,9 @@ type Options struct {
 	Envd func(*Sandbox) http.Handler
 	// Listeners true serves each sandbox's Envd handler on a loopback socket of its own and publishes it as port_mapping["49983"].
 	Listeners bool
+	// EnvdAddress chooses the address of that socket, "ip:port", as a host does that gives an address away again. A create fails when it is
+	// taken. Default (nil or ""): a free loopback port.
+	EnvdAddress func(*Sandbox) string
 	// Rocklet true serves each sandbox's rocklet on a loopback socket of its own and publishes it as port_mapping["22555"]. It forwards to
 	// what Sandbox.Listen has opened, and to the Envd handler at 49983.
 	Rocklet bool

@@ -1,0 +1,104 @@
+package chaos
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
+
+// truth is what the judge holds a story against.
+type truth interface {
+	// live: the sandbox was alive and registered all the time.
+	live(sandbox string, from, to time.Time) bool
+	// away: the gateway was not there for a part of the time; it was killed.
+	away(gateway int, from, to time.Time) (down, killed bool)
+	// runs is how often a request has arrived behind the gateway.
+	runs(id string) int
+	// body is how long a request's body was that has come to its end there.
+	body(id string) (length int64, whole bool)
+}
+
+// judge returns what is wrong with a story: nothing, if all that must hold whatever happens has held.
+func judge(s *story, t truth) (wrong []string) {
+	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
+	down, killed := t.away(s.gateway, s.begun, s.ended)
+
+	// The right sandbox or an error, never another's.
+	for name := range s.names {
+		if name != s.sandbox {
+			complain("another's: it was for %s, and %s has answered", s.sandbox, name)
+		}
+	}
+	for id := range s.ids {
+		if id != s.id {
+			complain("another's: it is the answer to request %s", id)
+		}
+	}
+	if s.foreign != "" {
+		complain("another's: what came is not of this answer")
+	}
+
+	// Nothing happens twice. A library that repeats a request of its own accord has sent it as often.
+	if n := t.runs(s.id); n > max(s.writes, 1) {
+		complain("twice: it was sent %d times and arrived %d times", s.writes, n)
+	}
+	if n, whole := t.body(s.id); whole && n != s.sends {
+		complain("cut: its body had %d bytes, and the sandbox took %d for all", s.sends, n)
+	}
+
+	if s.late && !s.left {
+		complain("hang: its client lost patience")
+	}
+	if s.left || s.late || killed {
+		return wrong
+	}
+	switch {
+	case s.status == 0:
+		if !down {
+			complain("no answer: %v", s.err)
+		}
+	case s.stream:
+		wrong = append(wrong, s.judgeStream()...)
+	case s.err != nil: // the cut can be seen
+	case s.status == http.StatusOK && s.call == "read" && fmt.Sprint(s.length) != s.header.Get(headerLength):
+		complain("cut: %d bytes of %s are taken for all", s.length, s.header.Get(headerLength))
+	}
+
+	// A live sandbox is never said to be gone.
+	if s.saysGone() && t.live(s.sandbox, s.begun, s.ended) {
+		complain("gone: a live sandbox is said to be")
+	}
+	return wrong
+}
+
+// judgeStream judges the end of a stream that has begun.
+func (s *story) judgeStream() (wrong []string) {
+	switch {
+	case s.torn:
+		wrong = append(wrong, "raw end: inside an envelope")
+	case s.finals == 0:
+		wrong = append(wrong, fmt.Sprintf("raw end: no EndStream, %v", s.err))
+	case s.finals > 1 || s.after:
+		wrong = append(wrong, "raw end: more after EndStream")
+	case s.err != nil:
+		wrong = append(wrong, fmt.Sprintf("raw end: %v after EndStream", s.err))
+	case s.code == "" && s.messages != s.wanted:
+		wrong = append(wrong, fmt.Sprintf("cut: %d of %d messages are taken for all", s.messages, s.wanted))
+	}
+	return wrong
+}
+
+// saysGone reports an answer that makes an SDK throw its sandbox away.
+func (s *story) saysGone() bool {
+	switch {
+	case s.stream:
+		return s.code == "unavailable"
+	case s.call == "info":
+		return s.status == http.StatusNotFound
+	case s.status == http.StatusBadGateway:
+		return true
+	default:
+		return s.status >= 400 && strings.Contains(s.text, `"code":"unavailable"`)
+	}
+}

@@ -1,0 +1,104 @@
+package chaos
+
+import (
+	"sync"
+	"time"
+)
+
+// ledger is the truth: when each sandbox was certainly alive and certainly registered, and when each gateway could be reached.
+type ledger struct {
+	mu        sync.Mutex
+	sandboxes map[string][]change
+	doubts    map[string]int // how many reasons there are to doubt
+	gateways  map[int][]outage
+}
+
+// change is a time at which the truth about a sandbox becomes another one.
+type change struct {
+	at   time.Time
+	sure bool
+}
+
+// outage is a time in which a gateway ends, is gone, or begins.
+type outage struct {
+	from, to time.Time // to is zero while it lasts
+	killed   bool      // nobody could end anything well
+}
+
+func newLedger() *ledger {
+	return &ledger{sandboxes: map[string][]change{}, doubts: map[string]int{}, gateways: map[int][]outage{}}
+}
+
+// grace is how long after a sandbox is registered (again) a gateway may still say what was true before: it remembers a sandbox that is
+// not there for `negative`, and a lookup that had begun takes a moment to come back.
+const grace = 700 * time.Millisecond
+
+// begin notes that a sandbox is alive and registered, as far as anybody can know, from a moment from now on.
+func (l *ledger) begin(sandbox string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.note(sandbox, change{time.Now().Add(grace), true})
+}
+
+// doubt notes that from now on it may be gone, or be taken for gone, until certain is called as often.
+func (l *ledger) doubt(sandbox string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.doubts[sandbox]++
+	l.note(sandbox, change{time.Now(), false})
+}
+
+// certain ends one doubt.
+func (l *ledger) certain(sandbox string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.doubts[sandbox]--; l.doubts[sandbox] == 0 {
+		l.note(sandbox, change{time.Now().Add(grace), true})
+	}
+}
+
+func (l *ledger) note(sandbox string, c change) {
+	l.sandboxes[sandbox] = append(l.sandboxes[sandbox], c)
+}
+
+// live reports that a sandbox was alive and registered for all of a time.
+func (l *ledger) live(sandbox string, from, to time.Time) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	sure := false
+	for _, c := range l.sandboxes[sandbox] {
+		if !c.at.After(from) {
+			sure = c.sure
+		} else if !c.sure && !c.at.After(to) {
+			return false
+		}
+	}
+	return sure // a doubt comes after the certainty that it voids, also after one that was noted ahead of its time
+}
+
+// down notes that a gateway goes away from now on.
+func (l *ledger) down(gateway int, killed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.gateways[gateway] = append(l.gateways[gateway], outage{from: time.Now(), killed: killed})
+}
+
+// up notes that it is back.
+func (l *ledger) up(gateway int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.gateways[gateway]
+	all[len(all)-1].to = time.Now()
+}
+
+// away reports that a gateway was not there for a part of a time, and that it was killed.
+func (l *ledger) away(gateway int, from, to time.Time) (down, killed bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, o := range l.gateways[gateway] {
+		if o.from.Before(to) && (o.to.IsZero() || o.to.After(from)) {
+			down, killed = true, killed || o.killed
+		}
+	}
+	return down, killed
+}

@@ -1,0 +1,173 @@
+package chaos
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"sync"
+	"testing"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/caddy-e2b/gateway/integration/redistest"
+	"github.com/caddy-e2b/gateway/integration/rock"
+)
+
+// store is the Redis of a world: one of the three, none with the registry control.
+type store struct {
+	one      *redistest.Server
+	pair     *redistest.Sentinel
+	shards   *redistest.Cluster
+	wire     *wire // to the one
+	config   string
+	client   goredis.UniversalClient
+	slotHome map[string]int // where resharding has brought a key
+}
+
+func newStore(t testing.TB, r registry) *store {
+	t.Helper()
+	s := &store{slotHome: map[string]int{}}
+	const small = "pool_size 4\n timeout 500ms\n"
+	switch r {
+	case plain:
+		s.one = redistest.Start(t, redistest.Options{})
+		s.wire = newWire(t, s.one.Addr)
+		s.config = fmt.Sprintf("redis {\n address %s\n %s}", s.wire.address, small)
+		s.client = goredis.NewClient(&goredis.Options{Addr: s.one.Addr, ContextTimeoutEnabled: true})
+	case sentinel:
+		s.pair = redistest.StartSentinel(t, redistest.Options{})
+		s.config = fmt.Sprintf("redis {\n address %s\n sentinel_master %s\n %s}", s.pair.Addr, s.pair.Master, small)
+		s.client = goredis.NewFailoverClient(&goredis.FailoverOptions{
+			MasterName: s.pair.Master, SentinelAddrs: []string{s.pair.Addr}, ContextTimeoutEnabled: true,
+		})
+	case sharded:
+		s.shards = redistest.StartCluster(t, redistest.Options{})
+		var all []string
+		for _, n := range s.shards.Nodes {
+			all = append(all, n.Addr)
+		}
+		s.config = fmt.Sprintf("redis {\n address %s %s %s\n cluster\n %s}", all[0], all[1], all[2], small)
+		s.client = goredis.NewClusterClient(&goredis.ClusterOptions{Addrs: all, ContextTimeoutEnabled: true})
+	default:
+		s.config = "control"
+		return s
+	}
+	t.Cleanup(func() { s.client.Close() })
+	return s
+}
+
+// keeper writes ROCK's records, and keeps them to write them again when the Redis has lost them.
+type keeper struct {
+	rock.Records
+	mu   sync.Mutex
+	docs map[string]any
+}
+
+func newKeeper(s *store) *keeper {
+	k := &keeper{docs: map[string]any{}}
+	if k.Records = rock.NewMemoryRecords(); s.client != nil {
+		k.Records = rock.RedisStrings{Client: s.client}
+	}
+	return k
+}
+
+// Set implements rock.Records.
+func (k *keeper) Set(ctx context.Context, key string, doc any) error {
+	b, err := json.Marshal(doc)
+	if err != nil {
+		return err
+	}
+	k.mu.Lock()
+	k.docs[key] = json.RawMessage(b)
+	k.mu.Unlock()
+	return k.Records.Set(ctx, key, json.RawMessage(b))
+}
+
+// Del implements rock.Records.
+func (k *keeper) Del(ctx context.Context, keys ...string) error {
+	k.mu.Lock()
+	for _, key := range keys {
+		delete(k.docs, key)
+	}
+	k.mu.Unlock()
+	return k.Records.Del(ctx, keys...)
+}
+
+// restore writes what should be there, until it is.
+func (k *keeper) restore(t testing.TB) {
+	t.Helper()
+	k.mu.Lock()
+	docs := map[string]any{}
+	for key, doc := range k.docs {
+		docs[key] = doc
+	}
+	k.mu.Unlock()
+	for key, doc := range docs {
+		k.insist(t, func(ctx context.Context) error { return k.Records.Set(ctx, key, doc) })
+	}
+}
+
+// settle makes the record of one sandbox what ROCK wants it to be.
+func (k *keeper) settle(t testing.TB, id string) {
+	t.Helper()
+	key := "alive:" + id
+	k.insist(t, func(ctx context.Context) error {
+		k.mu.Lock()
+		doc, there := k.docs[key]
+		k.mu.Unlock()
+		if there {
+			return k.Records.Set(ctx, key, doc)
+		}
+		return k.Records.Del(ctx, key)
+	})
+}
+
+// insist repeats what a Redis may refuse while it finds itself again.
+func (k *keeper) insist(t testing.TB, do func(context.Context) error) {
+	t.Helper()
+	var err error
+	for begun := time.Now(); time.Since(begun) < patience; {
+		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+		err = do(ctx)
+		cancel()
+		if err == nil {
+			return
+		}
+		<-time.After(20 * time.Millisecond)
+	}
+	t.Fatalf("the registry takes no records: %v", err)
+}
+
+// move gives the slot of a sandbox's record, with what is in it, to another node of the Cluster.
+func (s *store) move(key string, to int) {
+	from, moved := s.slotHome[key]
+	if !moved {
+		from = s.shards.Owner(key)
+	}
+	if from == to {
+		return
+	}
+	reshard(s.shards.Nodes[:], key, from, to)
+	s.slotHome[key] = to
+}
+
+func reshard(nodes []*redistest.Server, key string, from, to int) {
+	source, target := nodes[from], nodes[to]
+	slot := source.Do("CLUSTER", "KEYSLOT", key)
+	sourceID, targetID := source.Do("CLUSTER", "MYID"), target.Do("CLUSTER", "MYID")
+	target.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID)
+	source.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", targetID)
+	keys, _ := source.Do("CLUSTER", "GETKEYSINSLOT", slot, 100).([]any)
+	for _, k := range keys {
+		source.Do("MIGRATE", "127.0.0.1", portOf(target.Addr), k, 0, 5000)
+	}
+	for _, n := range []*redistest.Server{target, source} {
+		n.Do("CLUSTER", "SETSLOT", slot, "NODE", targetID)
+	}
+	for i, n := range nodes {
+		if i != from && i != to {
+			n.Do("CLUSTER", "SETSLOT", slot, "NODE", targetID)
+		}
+	}
+}
