@@ -3,6 +3,7 @@ package chaos
 import (
 	"flag"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -43,6 +44,19 @@ func plans() map[string][]plan {
 		}
 	}
 	return all
+}
+
+// flatten goes through the plans of all worlds.
+func flatten(all map[string][]plan) iter.Seq[plan] {
+	return func(yield func(plan) bool) {
+		for _, some := range all {
+			for _, p := range some {
+				if !yield(p) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func TestWhateverHappensThePromisesHold(t *testing.T) {

@@ -37,7 +37,7 @@ func (w *world) pick(s step) string {
 }
 
 // faults are all that there are. The order is part of what a seed means.
-var faults = concat(redisFaults, roleFaults, sandboxFaults, gatewayFaults)
+var faults = concat(redisFaults, roleFaults, sandboxFaults, gatewayFaults, limitFaults, clockFaults, darkFaults)
 
 func concat(all ...[]fault) (list []fault) {
 	for _, some := range all {
@@ -109,7 +109,7 @@ func breakAnswers(w *world, s step) func() {
 // wrongAnswers lets the proxy role answer in ROCK's worst words.
 func wrongAnswers(w *world, s step) func() {
 	html := rock.Answer{Status: 502, Header: map[string][]string{"Content-Type": {"text/html"}}, Body: "<html><h1>502 Bad Gateway</h1></html>"}
-	answers := []rock.Answer{rock.Traceback(), rock.Failed("no", "worker"), html}
+	answers := []rock.Answer{rock.Traceback(), html}
 	f := rock.Fault{Match: rock.Match{Role: rock.Proxy, Sandbox: w.pick(s)}, Kind: rock.AnswerWith, At: rock.BeforeHeaders, Answer: answers[s.b%len(answers)]}
 	return w.rock.Faults().Add(f).Disarm
 }

@@ -89,10 +89,9 @@ func (g *gateway) reload() error {
 	return err
 }
 
-// end signals the process and waits for its end.
+// end waits for the end of a process that was signalled.
 func (g *gateway) end(t testing.TB, s os.Signal) {
 	t.Helper()
-	g.Signal(s)
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := g.Wait(ctx)

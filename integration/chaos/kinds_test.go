@@ -44,7 +44,9 @@ var kinds = []kind{
 	{name: "control", registry: control, direct: true, transport: harness.TLS1, gateways: 1, cheap: true},
 	{name: "sentinel", registry: sentinel, transport: harness.TLS2, gateways: 1},
 	{name: "cluster", registry: sharded, direct: true, transport: harness.Cleartext, gateways: 1},
-	{name: "limits", registry: plain, transport: harness.TLS2, gateways: 1, special: limited},
+	{name: "limits", registry: plain, transport: harness.TLS2, gateways: 1, special: limited, cheap: true},
+	{name: "clock", registry: plain, direct: true, transport: harness.Cleartext, gateways: 1, special: clocked},
+	{name: "dark", registry: plain, direct: true, transport: harness.TLS1, gateways: 1, special: dark},
 }
 
 func (k kind) String() string {

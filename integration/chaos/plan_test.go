@@ -28,7 +28,7 @@ type plan struct {
 
 const (
 	// sandboxes of a seed.
-	sandboxes = 4
+	sandboxes = 6
 	// workers of a seed, each with a client of its own.
 	workers = 8
 )

@@ -18,8 +18,9 @@ import (
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 )
 
-// patience is when a client says that a call hangs. Faults last a second or two, and what the gateway grants to those behind it is less.
-const patience = 20 * time.Second
+// patience is when a client says that a call hangs. Faults last a second or two. What takes longest is to find out that a sandbox is gone
+// whose host said nothing: the kernel asks after 15 s.
+const patience = 40 * time.Second
 
 // worker is one client, that asks for one thing after another.
 type worker struct {

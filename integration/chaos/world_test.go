@@ -67,14 +67,28 @@ func newWorld(t testing.TB, k kind) *world {
 		}
 		w.roles[role] = newWire(t, server.Addr())
 	}
+	program := programOf(t, k)
 	for i := range k.gateways {
 		g := &gateway{number: i, caddyfile: w.caddyfile()}
-		g.Process = harness.Binary(t, g.caddyfile, k.transport)
+		g.Process = harness.Run(t, program, g.caddyfile, k.transport)
 		g.url = g.URL
 		w.gateways = append(w.gateways, g)
 	}
 	w.measure()
 	return w
+}
+
+// programOf is the gateway of a kind of world: the real binary, but for the clock.
+func programOf(t testing.TB, k kind) string {
+	t.Helper()
+	switch k.special {
+	case limited:
+		return smallBinary(t)
+	case clocked:
+		return clockBinary(t)
+	default:
+		return harness.Build(t)
+	}
 }
 
 func (w *world) caddyfile() string {

@@ -72,6 +72,19 @@ func TestEachSandboxListensWhereItsRecordSays(t *testing.T) {
 	}
 }
 
+func TestAnAddressIsGivenAwayAgain(t *testing.T) {
+	address := ""
+	g := newRig(t, Options{Listeners: true, EnvdAddress: func(*Sandbox) string { return address }, Envd: func(s *Sandbox) http.Handler {
+		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s.ID) })
+	}})
+	address = g.create("first").Addr()
+	g.do("DELETE", g.admin.URL()+"/sandboxes/first", "").want(t, 204, "")
+	if got := g.create("second").Addr(); got != address {
+		t.Fatalf("the second has %s, the first had %s", got, address)
+	}
+	g.do("GET", "http://"+address+"/health", "").want(t, 200, "second")
+}
+
 func TestKillResetsConnectionsOfProfileEnvd(t *testing.T) {
 	g, made := newEnvdRig(t)
 	s := g.create("k")

@@ -4,6 +4,7 @@
 # Python virtual environments and the pinned npm projects. What is not from Debian lives under .cache/ of the checkout.
 # Running it again costs a few milliseconds: each part carries a stamp with the digest of its lock.
 #
+# install.sh chaos   brings what `make chaos` needs beside that: iproute2 and nftables.
 # install.sh bench   brings what `make bench` needs instead: redis-server, and nginx with Lua and HAProxy to hold against.
 #
 # Wants: Debian, Python 3.11 or later with venv, Node 20 or later with npm; root or sudo only where a package is missing.
@@ -43,6 +44,12 @@ bench_packages() {
 	command -v haproxy >/dev/null || echo haproxy
 	# Three of them leave nothing on PATH.
 	dpkg -s nginx libnginx-mod-http-lua lua-nginx-redis lua-cjson >/dev/null 2>&1 || echo nginx libnginx-mod-http-lua lua-nginx-redis lua-cjson
+}
+
+chaos_packages() {
+	PATH=$PATH:/usr/sbin:/sbin
+	command -v ip >/dev/null || echo iproute2
+	command -v nft >/dev/null || echo nftables
 }
 
 # apt_install PACKAGE…: Debian's packages of servers start a service when they are installed. The tests run their own servers
@@ -104,6 +111,12 @@ npm_project() {
 if [ "${1:-}" = bench ]; then
 	# shellcheck disable=SC2046 # names of packages, one word each
 	apt_install $(bench_packages)
+	exit
+fi
+
+if [ "${1:-}" = chaos ]; then
+	# shellcheck disable=SC2046
+	apt_install $(chaos_packages)
 	exit
 fi
 
