@@ -353,7 +353,7 @@ func TestAnAppMayTakeAMomentToListen(t *testing.T) {
 	}{
 		{"an app", "3000-mine.box.test", &upstream.DialError{Err: syscall.ECONNREFUSED}, 4, 200, 5},
 		{"an app that never listens", "3000-mine.box.test", &upstream.DialError{Err: syscall.ECONNREFUSED}, 100, 502, 5},
-		{"a machine that is not there", "3000-mine.box.test", &upstream.DialError{Err: syscall.EHOSTUNREACH}, 100, 502, 1},
+		{"a machine that is not there", "3000-mine.box.test", &upstream.DialError{Err: syscall.EHOSTUNREACH}, 100, 503, 1},
 		{"a connection that was lost", "3000-mine.box.test", syscall.ECONNREFUSED, 100, 500, 1},
 		{"envd", "49983-mine.box.test", &upstream.DialError{Err: syscall.ECONNREFUSED}, 4, 503, 1},
 	} {

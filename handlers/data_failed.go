@@ -39,17 +39,28 @@ func (c *dataCall) failedToDial(err error) {
 		// a closed port says nothing about the sandbox.
 		c.g.invalidate(c.target.SandboxID)
 	}
+	if upstream.Silent(err) {
+		// Packets that are lost say nothing of the port, and 502 would call the
+		// sandbox dead to older SDKs.
+		c.notSent(cause.Failure{Cause: cause.ClusterUnreachable})
+		return
+	}
 	c.portClosed()
 }
 
-// portClosed answers when nothing listens on the port, unless that is because the
-// sandbox does not run.
+// portClosed answers when nothing listens on the port.
 func (c *dataCall) portClosed() {
+	c.notSent(cause.Failure{Cause: cause.PortClosed, Port: c.target.Port})
+}
+
+// notSent answers with f, unless the sandbox could not be connected to because it
+// does not run.
+func (c *dataCall) notSent(f cause.Failure) {
 	switch now := c.lookAgain(); now {
 	case cause.SandboxGone, cause.SandboxExpired, cause.SandboxPaused, cause.SandboxStopped, cause.SandboxStarting, cause.SandboxFailed, cause.ClientGone:
 		c.fail(cause.Failure{Cause: now})
 	default:
-		c.fail(cause.Failure{Cause: cause.PortClosed, Port: c.target.Port})
+		c.fail(f)
 	}
 }
 

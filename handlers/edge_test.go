@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
 	"runtime"
 	"strings"
 	"syscall"
@@ -215,13 +216,18 @@ func (d dialFails) RoundTrip(*http.Request) (*http.Response, error) {
 	return nil, &upstream.DialError{Err: d.err}
 }
 
-func TestOnlyASilentOtherSideIsCalledAClosedPort(t *testing.T) {
+// A port is closed when the other side says so. Lost packets say nothing, and to older
+// SDKs 502 is the death of the sandbox.
+func TestOnlyWhatTheOtherSideRefusesIsCalledAClosedPort(t *testing.T) {
 	for err, want := range map[error]cause.Cause{
-		syscall.ECONNREFUSED:  cause.PortClosed,
-		syscall.EHOSTUNREACH:  cause.PortClosed,
-		syscall.EMFILE:        cause.ClusterUnreachable,
-		syscall.EADDRNOTAVAIL: cause.ClusterUnreachable,
-		errors.New("pool"):    cause.ClusterUnreachable,
+		syscall.ECONNREFUSED:   cause.PortClosed,
+		syscall.ECONNRESET:     cause.PortClosed,
+		syscall.EHOSTUNREACH:   cause.ClusterUnreachable,
+		syscall.ENETUNREACH:    cause.ClusterUnreachable,
+		os.ErrDeadlineExceeded: cause.ClusterUnreachable,
+		syscall.EMFILE:         cause.ClusterUnreachable,
+		syscall.EADDRNOTAVAIL:  cause.ClusterUnreachable,
+		errors.New("pool"):     cause.ClusterUnreachable,
 	} {
 		t.Run(err.Error(), func(t *testing.T) {
 			g := newDirect(t, err)

@@ -287,10 +287,14 @@ func (t *Transport) dialTLS(ctx context.Context, network, addr string) (net.Conn
 // refuses, or cannot be reached, or does not answer. Any other (no file
 // descriptor, no free port) is the gateway's own trouble.
 func NobodyThere(err error) bool {
+	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.ECONNRESET) || Silent(err)
+}
+
+// Silent reports a dial error that did not come from the other side: no answer came,
+// or the network knows no way. The machine may be gone, or packets are being lost.
+func Silent(err error) bool {
 	var timeout net.Error
-	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, syscall.EHOSTUNREACH) ||
-		errors.Is(err, syscall.ENETUNREACH) || errors.Is(err, syscall.ECONNRESET) ||
-		errors.As(err, &timeout) && timeout.Timeout()
+	return errors.Is(err, syscall.EHOSTUNREACH) || errors.Is(err, syscall.ENETUNREACH) || errors.As(err, &timeout) && timeout.Timeout()
 }
 
 // Refused reports a dial error that came from a machine that is up: nothing

@@ -17,6 +17,7 @@ var (
 	seeds = flag.Int("seeds", 0, "how many seeds, of all worlds; default: a few of each cheap world")
 	from  = flag.Uint64("from", 1, "the first seed")
 	one   = flag.Uint64("seed", 0, "run this seed only, and print its plan")
+	only  = flag.String("world", "", "leave out the seeds of all worlds but this")
 )
 
 // quick is how many seeds of each cheap world are part of every run of the tests.
@@ -28,7 +29,11 @@ const most = 4
 // plans are those to be run, by the world that they are in.
 func plans() map[string][]plan {
 	all := map[string][]plan{}
-	add := func(p plan) { all[p.kind.name] = append(all[p.kind.name], p) }
+	add := func(p plan) {
+		if *only == "" || *only == p.kind.name {
+			all[p.kind.name] = append(all[p.kind.name], p)
+		}
+	}
 	switch {
 	case *one > 0:
 		add(planOf(*one))

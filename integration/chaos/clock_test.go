@@ -25,7 +25,7 @@ import (
 const (
 	clockLine = "\tsec, nsec, mono := runtimeNow()\n"
 	jumpLine  = "\tsec += jump\n"
-	jumpVar   = "\n// jump is by how many seconds the wall clock is off.\nvar jump int64\n"
+	jumpVar   = "\n// jump is how many seconds the wall clock is off.\nvar jump int64\n"
 )
 
 // clockBinary is the gateway whose clock can be set, built once.
