@@ -9,6 +9,7 @@
 #   make rolling     gateways replaced behind HAProxy under 200 streams and 500 calls a second (3 minutes)
 #   make soak        mixed traffic at half load with faults, and whether anything grows; writes docs/soak.md (33 minutes)
 #   make chaos       1,000 seeds of faults in all kinds of worlds (15 minutes); ARGS='-seed 123' replays one
+#   make rock        the gateway in front of the real ROCK from PyPI, with Ray (3 minutes, and 5 to install a gigabyte)
 #   make lint        gofmt, go vet, staticcheck
 #   make fmt         rewrite to gofmt's taste
 #
@@ -26,7 +27,7 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test bench bench-deps scale headline rolling soak chaos deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test bench bench-deps scale headline rolling soak chaos rock rock-deps deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -81,8 +82,15 @@ chaos: deps
 	@integration/tools/install.sh chaos
 	go test -count=1 -timeout 1h -parallel 8 -v ./integration/chaos -run TestWhateverHappensThePromisesHold -seeds 1000 $(ARGS)
 
+# No part of it is in `make test`: what it needs is too large.
+rock: rock-deps
+	go test -count=1 -timeout 15m -v -tags realrock ./integration/realrock $(ARGS)
+
 deps:
 	@integration/tools/install.sh
+
+rock-deps:
+	@integration/tools/install.sh rock
 
 bench-deps:
 	@integration/tools/install.sh bench
@@ -96,9 +104,11 @@ format-check:
 vet:
 	$(COMPILE) go vet ./...
 	$(COMPILE) go -C integration/manifests/judge vet ./...
+	$(COMPILE) go vet -tags realrock ./integration/realrock/...
 
 staticcheck:
 	$(COMPILE) go run $(STATICCHECK) ./...
+	$(COMPILE) go run $(STATICCHECK) -tags realrock ./integration/realrock/...
 
 fmt:
 	@gofmt -w $$($(GO_FILES))

@@ -6,6 +6,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/upstream"
+	"github.com/caddy-e2b/gateway/routing"
 )
 
 // pause stops the sandbox by ROCK's own stop, which keeps its files and ends its
@@ -31,7 +32,27 @@ func (c *lifeCall) pausedAlready() lifeAnswer {
 		Message: "The sandbox is paused already"}, nil)
 }
 
+// errStopDeletes is that a pause has cost a sandbox its life. The operator's "pause stop" is wrong then.
+var errStopDeletes = errors.New("this ROCK deletes the sandboxes that it stops " +
+	"(lifecycle.auto_transition.auto_delete_seconds is not set there): pause is refused from now on")
+
+// stopped is the answer when ROCK has stopped the sandbox. Published ROCK runs its containers so that they are removed
+// when they stop, and deletes the sandbox then, unless it is told otherwise. It cannot be asked for that before.
+func (c *lifeCall) stopped() lifeAnswer {
+	id := c.op.SandboxID
+	if _, err := c.locate(); !errors.Is(err, routing.ErrGone) {
+		c.g.opt.Deaths.tell(id, cause.SandboxPaused)
+		return lifeAnswer{status: http.StatusNoContent}
+	}
+	c.g.opt.Deaths.tell(id, cause.SandboxGone)
+	c.g.opt.Deaths.stopDeletes.Store(c.cluster.Name, true)
+	return failed(noSuch(c.who, id), errStopDeletes)
+}
+
 func (c *lifeCall) stop() lifeAnswer {
+	if _, deletes := c.g.opt.Deaths.stopDeletes.Load(c.cluster.Name); deletes {
+		return failed(notOffered(c.op), errStopDeletes)
+	}
 	id := c.op.SandboxID
 	err := c.g.adminOf(c.cluster).call(c.ctx, http.MethodPost, "/stop", map[string]string{"sandbox_id": id}, nil)
 	var refused *rockError
@@ -41,8 +62,7 @@ func (c *lifeCall) stop() lifeAnswer {
 		return failed(cause.Failure{Cause: cause.ClusterUnreachable}, err)
 	case err == nil:
 		c.g.invalidate(id)
-		c.g.opt.Deaths.tell(id, cause.SandboxPaused)
-		return lifeAnswer{status: http.StatusNoContent}
+		return c.stopped()
 	}
 	c.g.invalidate(id) // who knows
 	switch {

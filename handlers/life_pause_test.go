@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/routing"
@@ -86,4 +87,24 @@ func TestAPauseTellsTheStreamsOfTheSandbox(t *testing.T) {
 	if got := <-told; got != cause.SandboxPaused {
 		t.Errorf("%v", got)
 	}
+}
+
+// Published ROCK deletes what it stops, unless it is told otherwise: that is no pause, and one sandbox is enough.
+func TestAPauseThatDeletesIsNoPauseAndIsNotDoneTwice(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w := newWard(t)
+		w.instead["/stop"] = func(rw http.ResponseWriter, r *http.Request) {
+			w.become("deleted")
+			answerWith(200, unary, `{"status":"Success","result":"alices stopped"}`)(rw, r)
+		}
+		if r := w.life("pause", `{}`); r.status != 404 {
+			t.Errorf("%d %s", r.status, r.body)
+		}
+		w.become("running")
+		time.Sleep(time.Minute) // that it was gone is forgotten
+		w.asked()
+		if r := w.life("pause", `{}`); r.status != 501 || w.asked() != "" {
+			t.Errorf("the next one: %d %s", r.status, r.body)
+		}
+	})
 }

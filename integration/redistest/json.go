@@ -2,6 +2,7 @@ package redistest
 
 import (
 	"bufio"
+	"encoding/json"
 	"net"
 	"os"
 	"os/exec"
@@ -14,6 +15,40 @@ import (
 // in its local mode. It lacks most of what is not data.
 func StartJSON(t testing.TB) *Server {
 	t.Helper()
+	s := &Server{t: t, dir: t.TempDir()}
+	t.Cleanup(s.Stop)
+	s.runJSON()
+	return s
+}
+
+// RestartJSON kills a server of StartJSON and runs it again at the same address, with the JSON documents that it had.
+func (s *Server) RestartJSON() {
+	s.t.Helper()
+	client := s.Admin()
+	defer client.Close()
+	documents := map[string]json.RawMessage{}
+	for _, key := range client.Keys(s.t.Context(), "*").Val() {
+		document, err := client.Do(s.t.Context(), "JSON.GET", key, ".").Text()
+		if err != nil {
+			s.t.Fatal(err)
+		}
+		documents[key] = json.RawMessage(document)
+	}
+	content, err := json.Marshal(documents)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	file := filepath.Join(s.dir, "documents.json")
+	if err := os.WriteFile(file, content, 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+	s.Stop()
+	s.runJSON("--port", port(s.Addr), "--documents", file)
+}
+
+func (s *Server) runJSON(args ...string) {
+	t := s.t
+	t.Helper()
 	root := repository(t)
 	python := filepath.Join(root, ".cache", "py-fakeredis", "bin", "python")
 	script := filepath.Join(root, "integration", "tools", "fakeredis_server.py")
@@ -22,7 +57,7 @@ func StartJSON(t testing.TB) *Server {
 			t.Fatalf("fakeredis is not installed (%v); `make test` installs it", err)
 		}
 	}
-	cmd := exec.Command(python, script)
+	cmd := exec.Command(python, append([]string{script}, args...)...)
 	cmd.Stderr = os.Stderr
 	// The script ends when its standard input does.
 	stdin, err := cmd.StdinPipe()
@@ -36,17 +71,13 @@ func StartJSON(t testing.TB) *Server {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	s := &Server{t: t, dir: t.TempDir(), cmd: cmd}
-	t.Cleanup(func() {
-		stdin.Close()
-		s.Stop()
-	})
+	s.cmd = cmd
+	t.Cleanup(func() { stdin.Close() })
 	line, err := bufio.NewReader(stdout).ReadString('\n')
 	if err != nil {
 		t.Fatalf("fakeredis printed no port: %v", err)
 	}
 	s.Addr = net.JoinHostPort("127.0.0.1", strings.TrimSpace(line))
-	return s
 }
 
 // repository is the folder of go.mod.

@@ -6,6 +6,7 @@
 #
 # install.sh chaos   brings what `make chaos` needs beside that: iproute2 and nftables.
 # install.sh bench   brings what `make bench` needs instead: redis-server, and nginx with Lua and HAProxy to hold against.
+# install.sh rock    brings what `make rock` needs beyond that of the tests: ROCK as it is published, with Ray. A gigabyte.
 #
 # Wants: Debian, Python 3.11 or later with venv, Node 20 or later with npm; root or sudo only where a package is missing.
 set -euo pipefail
@@ -117,6 +118,13 @@ fi
 if [ "${1:-}" = chaos ]; then
 	# shellcheck disable=SC2046
 	apt_install $(chaos_packages)
+	exit
+fi
+
+if [ "${1:-}" = rock ]; then
+	python_env py-fakeredis integration/tools/fakeredis.txt
+	python_env py-e2b-2.34.0 integration/sdk/py/e2b-2.34.0.txt
+	python_env py-rock integration/realrock/rock.txt
 	exit
 fi
 

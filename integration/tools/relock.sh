@@ -16,6 +16,10 @@ lock() {
 lock integration/sdk/py/e2b-2.34.0.txt 'e2b==2.34.0'
 lock integration/sdk/py/e2b-newest.txt 'e2b==2.63.0'
 lock integration/tools/fakeredis.txt 'fakeredis[json]==2.41.0'
+# pip's own resolver tries versions of these for ever.
+[ -x "$tools/bin/uv" ] || "$tools/bin/pip" install --quiet uv==0.13.9
+"$tools/bin/uv" pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --upgrade \
+	--python-version 3.11 --output-file integration/realrock/rock.txt integration/realrock/rock.in
 
 for project in integration/sdk/js/e2b-*; do
 	rm -f "$project/package-lock.json"

@@ -42,9 +42,9 @@ const maxAnswer = 1 << 20
 // Lookup implements [routing.Registry].
 //
 // Gone is a 404 in E2B's shape, {"code":404,"message":…}: the admin role looked
-// and found nothing. Every other failure is a don't know, also the 404 of a
-// web framework, {"detail":"Not Found"}, which says that the role does not know
-// the call.
+// and found nothing. Every other failure is a don't know. The 404 of a web
+// framework, {"detail":"Not Found"}, says that the role does not know the call,
+// as ROCK without E2B's API does not: its own get_status is asked then.
 func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route, error) {
 	status, body, err := r.ask(ctx, "/sandboxes/"+sandboxID)
 	if err != nil {
@@ -53,7 +53,7 @@ func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route
 	route, err := parse(sandboxID, status, body, time.Now())
 	switch {
 	case err == nil && route.State == routing.StateExpired,
-		errors.Is(err, errNoDescription):
+		errors.Is(err, errNoDescription), errors.Is(err, errNoCall):
 		return r.stopped(ctx, sandboxID, route, body, err)
 	default:
 		return route, err
@@ -77,10 +77,14 @@ func (r *Registry) ask(ctx context.Context, path string) (status int, body []byt
 // describe a stopped one that nothing will ever delete.
 var errNoDescription = errors.New("the admin role cannot describe the sandbox")
 
+// errNoCall is that the admin role has nothing of E2B's API, as published ROCK has not.
+var errNoCall = errors.New("the admin role does not know the call")
+
 func parse(sandboxID string, status int, body []byte, now time.Time) (*routing.Route, error) {
 	var answer struct {
 		SandboxID string            `json:"sandboxID"`
 		Code      int               `json:"code"`
+		Detail    string            `json:"detail"`
 		State     string            `json:"state"`
 		StartedAt string            `json:"startedAt"`
 		EndAt     string            `json:"endAt"`
@@ -90,6 +94,8 @@ func parse(sandboxID string, status int, body []byte, now time.Time) (*routing.R
 	switch {
 	case status == http.StatusNotFound && err == nil && answer.Code == http.StatusNotFound:
 		return nil, routing.ErrGone
+	case status == http.StatusNotFound && err == nil && answer.Detail == "Not Found":
+		return nil, fmt.Errorf("%w: %w", routing.ErrUnavailable, errNoCall)
 	case status == http.StatusInternalServerError && err == nil && answer.Code == status:
 		return nil, fmt.Errorf("%w: %w", routing.ErrUnavailable, errNoDescription)
 	case status != http.StatusOK:

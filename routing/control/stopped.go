@@ -3,6 +3,7 @@ package control
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"net/http"
 	"time"
 
@@ -22,7 +23,9 @@ func statusOf(sandboxID string) string {
 // record is what is read of the answer, {"status":"Success","result":{…}}.
 type record struct {
 	Status string `json:"status"`
+	Error  string `json:"error"`
 	Result struct {
+		Code      int               `json:"code"`
 		SandboxID string            `json:"sandbox_id"`
 		State     string            `json:"state"`
 		StartTime string            `json:"start_time"`
@@ -40,6 +43,10 @@ func (r *Registry) stopped(ctx context.Context, sandboxID string, described *rou
 		return nil, err // nobody knows which of them it is
 	}
 	var answer record
+	if errors.Is(why, errNoCall) && status == http.StatusOK && json.Unmarshal(body, &answer) == nil && answer.gone(sandboxID) {
+		return nil, routing.ErrGone
+	}
+	answer = record{}
 	if status != http.StatusOK || json.Unmarshal(body, &answer) != nil || answer.Status != "Success" || answer.Result.SandboxID != sandboxID {
 		return described, why
 	}
@@ -59,6 +66,18 @@ func (r *Registry) stopped(ctx context.Context, sandboxID string, described *rou
 		}, nil
 	default:
 		return nil, why
+	}
+}
+
+// gone reports that ROCK has looked and found a deleted sandbox, or none.
+func (r *record) gone(sandboxID string) bool {
+	switch r.Status {
+	case "Success":
+		return r.Result.SandboxID == sandboxID && r.Result.State == "deleted"
+	case "Failed":
+		return r.Result.Code/1000 == 4 && r.Error == "Sandbox "+sandboxID+" not found"
+	default:
+		return false
 	}
 }
 

@@ -70,6 +70,42 @@ func TestAStoppedSandboxIsPausedOrHasExpired(t *testing.T) {
 	}
 }
 
+// Published ROCK has nothing of E2B's API, and its web framework's 404 says nothing of the sandbox.
+func TestAROCKWithoutE2BsAPIIsAskedForItsOwnStatus(t *testing.T) {
+	const unserved = `{"detail":"Not Found"}`
+	of := func(id, state string) string {
+		return `{"status":"Success","result":{"sandbox_id":"` + id + `","state":"` + state + `"}}`
+	}
+	not := func(id, code string) string {
+		return `{"status":"Failed","message":"get sandbox status failed","error":"Sandbox ` + id + ` not found","result":{"code":` + code + `}}`
+	}
+	for name, tc := range map[string]struct {
+		get  Getter
+		want error // nil: paused
+	}{
+		"stopped":              {role(404, unserved, of("sbx-1", "stopped")), nil},
+		"archived":             {role(404, unserved, of("sbx-1", "archived")), nil},
+		"deleted":              {role(404, unserved, of("sbx-1", "deleted")), routing.ErrGone},
+		"not known":            {role(404, unserved, not("sbx-1", "4000")), routing.ErrGone},
+		"running":              {role(404, unserved, of("sbx-1", "running")), routing.ErrUnavailable},
+		"pending":              {role(404, unserved, of("sbx-1", "pending")), routing.ErrUnavailable},
+		"another one deleted":  {role(404, unserved, of("sbx-2", "deleted")), routing.ErrUnavailable},
+		"another one unknown":  {role(404, unserved, not("sbx-2", "4000")), routing.ErrUnavailable},
+		"a failure of ROCK's":  {role(404, unserved, not("sbx-1", "5000")), routing.ErrUnavailable},
+		"nobody's page":        {role(404, "<html>", of("sbx-1", "deleted")), routing.ErrUnavailable},
+		"no such call, either": {role(404, unserved, unserved), routing.ErrUnavailable},
+		"ROCK does not answer": {role(404, unserved, ""), routing.ErrUnavailable},
+	} {
+		route, err := New(tc.get).Lookup(t.Context(), "sbx-1")
+		if !errors.Is(err, tc.want) || tc.want == nil && route.State != routing.StatePaused {
+			t.Errorf("%s: %+v, %v", name, route, err)
+		}
+		if errors.Is(tc.want, routing.ErrUnavailable) && errors.Is(err, routing.ErrGone) {
+			t.Errorf("%s: gone", name)
+		}
+	}
+}
+
 func FuzzStopped(f *testing.F) {
 	f.Add(`{"status":"Success","result":{"sandbox_id":"sbx-1","state":"stopped","stop_time":"2026-08-21T06:59:59Z"}}`, true)
 	f.Add(`{"status":"Failed","result":{"code":4000}}`, false)
