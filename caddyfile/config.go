@@ -215,7 +215,9 @@ type ClusterConfig struct {
 	Resume string `json:"resume,omitempty"`
 
 	// Pause is what becomes of a pause: "stop" lets ROCK stop the sandbox, which
-	// keeps its files and ends its processes, "off" refuses. Default: "off".
+	// keeps its files and ends its processes, "off" refuses. ROCK must be told to
+	// keep what it stops (lifecycle.auto_transition.auto_delete_seconds): published
+	// ROCK deletes it. Default: "off".
 	Pause string `json:"pause,omitempty"`
 
 	// Weight is this cluster's share of the new sandboxes that nothing else gives

@@ -104,6 +104,9 @@ func (s *stage) pauses(t *testing.T, g *harness.Process, id string) {
 	if status, body := health(t, g, id); status != 502 || !strings.Contains(body, "paused") {
 		t.Errorf("paused: %d %s", status, body)
 	}
+	for _, again := range []string{id, "nobody"} { // as the double plays it
+		rock(t, http.MethodPost, s.adminURL+native+"/stop", `{"sandbox_id":"`+again+`"}`)
+	}
 	// This ROCK has no call for a sandbox's time, so what connect does is less than E2B's, and it says so; but it restarts.
 	status, body := ask(t, http.MethodPost, g.URL+"/sandboxes/"+id+"/connect", `{"timeout":60}`)
 	t.Logf("connect: %d %s", status, body)

@@ -99,13 +99,14 @@ func (c *Cluster) nativeStop(w http.ResponseWriter, r *http.Request, _ string) {
 		failed(w, "Request parameter validation failed", err.Error())
 		return
 	}
+	// ROCK has nothing against stopping what it does not know, or has stopped (rock/sandbox/sandbox_manager.py).
 	s := c.Sandbox(id)
-	if s == nil {
-		refused(w, "stop sandbox failed", "Sandbox "+id+" not found")
+	if s == nil || s.State() == Stopped {
+		succeeded(w, id+" stopped")
 		return
 	}
 	if err := s.Stop(Stopped); err != nil {
-		refused(w, "stop sandbox failed", err.Error())
+		failed(w, "stop sandbox failed", err.Error())
 		return
 	}
 	succeeded(w, id+" stopped")

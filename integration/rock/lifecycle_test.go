@@ -145,8 +145,11 @@ func TestTheStatusOfWhatDoesNotRunIsShownOnDemandAndRenewsNothing(t *testing.T) 
 	if g.record("timeout:s") != nil {
 		t.Fatal("the timeout of a stopped sandbox came back")
 	}
-	if r := g.do("POST", g.admin.URL()+native+"/stop", `{"sandbox_id":"s"}`); r.status != http.StatusOK || !strings.Contains(r.body, `"code":4000`) {
-		t.Fatalf("second stop: got %d %s", r.status, r.body)
+	for _, id := range []string{"s", "no"} { // as the real one: integration/realrock
+		r := g.do("POST", g.admin.URL()+native+"/stop", `{"sandbox_id":"`+id+`"}`)
+		if r.status != http.StatusOK || !strings.Contains(r.body, `"result":"`+id+` stopped"`) {
+			t.Fatalf("another stop of %s: got %d %s", id, r.status, r.body)
+		}
 	}
 }
 
