@@ -14,7 +14,9 @@ sandbox = Sandbox(
     envd_version=Version("0.4.0"),
     envd_access_token=None,
     sandbox_domain=None,
-    connection_config=ConnectionConfig(),
+    connection_config=ConnectionConfig(
+        extra_sandbox_headers={"E2b-Sandbox-Id": sys.argv[1], "E2b-Sandbox-Port": str(ConnectionConfig.envd_port)}
+    ),
 )
 print("running", sandbox.is_running())
 print("command", sandbox.commands.run("echo hello").stdout.strip())
