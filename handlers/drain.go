@@ -15,7 +15,8 @@ type DrainPlan struct {
 	// are starting.
 	Run time.Duration
 	// Spread is the time after that over which the streams that are left are
-	// ended, evenly, so that their clients do not all return in one instant.
+	// ended, evenly, so that their clients do not all return in one instant. After
+	// it nobody waits any more to learn why a stream has broken.
 	Spread time.Duration
 	// Rest is how much longer all other calls may take. Those that are not
 	// over then are given up; their outcome is unknown.
@@ -52,6 +53,7 @@ func (g *Gateway) Drain(ctx context.Context, plan DrainPlan) error {
 		return nil
 	}
 	g.streams.drain()
+	close(g.looks.hurry)
 	if g.calls.wait(ctx, plan.Rest) {
 		return nil
 	}

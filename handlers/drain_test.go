@@ -7,6 +7,7 @@ import (
 	"math"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -122,6 +123,27 @@ func TestADrainEndsWithItsContextWhenACallIsStuck(t *testing.T) {
 		}
 		g.calls.leave()
 	})
+}
+
+// Found by the chaos suite: a stream that breaks while the gateway goes away is told so,
+// and not cut because the reason is still being looked for.
+func TestADrainDoesNotWaitForTheReasonOfABrokenStream(t *testing.T) {
+	g := newRig(t, func(o *Options) { o.LookBound = time.Hour })
+	g.proxy = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", stream)
+		reset(w, frame(0, `{"event":{"start":{"pid":7}}}`))
+	}
+	answer := make(chan reply, 1)
+	go func() { answer <- g.call(t, "POST", start, stream, "{}") }()
+	for g.gateway.looks.pending() == 0 {
+		runtime.Gosched()
+	}
+	if err := g.gateway.Drain(t.Context(), DrainPlan{Run: time.Millisecond, Spread: time.Millisecond, Rest: time.Minute}); err != nil {
+		t.Fatal(err)
+	}
+	if code, message := (<-answer).endError(t); code != "aborted" || !strings.Contains(message, "may still be running") {
+		t.Errorf("%s %s", code, message)
+	}
 }
 
 // drained is a rig whose gateway has drained: nothing was left to wait for.

@@ -171,6 +171,7 @@ func New(opt Options) *Gateway {
 	ctx, cancel := context.WithCancel(context.Background())
 	g.ctx = ctx
 	g.calls.over = make(chan struct{}, 1)
+	g.looks.hurry = make(chan struct{})
 	g.lists = newLists(opt.Clusters)
 	g.shareCounts()
 	for _, c := range opt.Clusters {

@@ -171,3 +171,10 @@ func TestASweepIsBoundedAndEndsWithItsGateway(t *testing.T) {
 		}
 	})
 }
+
+// pending is how many sandboxes are being looked for.
+func (l *looks) pending() int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.running)
+}

@@ -40,11 +40,15 @@ func lose(w *world, address string, s step) func() {
 	}
 	sets := [][]string{{"to"}, {"from"}, {"to", "from"}}[s.b%3]
 	for _, set := range sets {
-		nft(w, "add", "element", "ip", "chaos", set, fmt.Sprintf("{ %s }", port))
+		if w.lost[set+port]++; w.lost[set+port] == 1 {
+			nft(w, "add", "element", "ip", "chaos", set, fmt.Sprintf("{ %s }", port))
+		}
 	}
 	return func() {
 		for _, set := range sets {
-			nft(w, "delete", "element", "ip", "chaos", set, fmt.Sprintf("{ %s }", port))
+			if w.lost[set+port]--; w.lost[set+port] == 0 {
+				nft(w, "delete", "element", "ip", "chaos", set, fmt.Sprintf("{ %s }", port))
+			}
 		}
 	}
 }

@@ -104,15 +104,16 @@ func (k *keeper) restore(t testing.TB) {
 	}
 	k.mu.Unlock()
 	for key, doc := range docs {
-		k.insist(t, func(ctx context.Context) error { return k.Records.Set(ctx, key, doc) })
+		if err := insist(func(ctx context.Context) error { return k.Records.Set(ctx, key, doc) }); err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
 // settle makes the record of one sandbox what ROCK wants it to be.
-func (k *keeper) settle(t testing.TB, id string) {
-	t.Helper()
+func (k *keeper) settle(id string) error {
 	key := "alive:" + id
-	k.insist(t, func(ctx context.Context) error {
+	return insist(func(ctx context.Context) error {
 		k.mu.Lock()
 		doc, there := k.docs[key]
 		k.mu.Unlock()
@@ -124,19 +125,17 @@ func (k *keeper) settle(t testing.TB, id string) {
 }
 
 // insist repeats what a Redis may refuse while it finds itself again.
-func (k *keeper) insist(t testing.TB, do func(context.Context) error) {
-	t.Helper()
-	var err error
+func insist(do func(context.Context) error) (err error) {
 	for begun := time.Now(); time.Since(begun) < patience; {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Second)
 		err = do(ctx)
 		cancel()
 		if err == nil {
-			return
+			return nil
 		}
 		<-time.After(20 * time.Millisecond)
 	}
-	t.Fatalf("the registry takes no records: %v", err)
+	return fmt.Errorf("the registry takes no records: %w", err)
 }
 
 // move gives the slot of a sandbox's record, with what is in it, to another node of the Cluster.

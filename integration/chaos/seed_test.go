@@ -32,6 +32,7 @@ func (w *world) rehearse(p plan) (wrong []string) {
 	w.witness.forget()
 	w.rock.Log().Reset()
 	w.ledger = newLedger()
+	w.store.await(w)
 	w.populate(p)
 
 	ctx, stop := context.WithCancel(context.Background())

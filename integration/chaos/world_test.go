@@ -33,6 +33,7 @@ type world struct {
 	ledger   *ledger
 	seed     uint64 // that runs
 	tally    tally
+	lost     map[string]int // how many faults lose the packets of a port
 
 	mu        sync.Mutex
 	sandboxes []string          // of the seed
@@ -45,7 +46,7 @@ func newWorld(t testing.TB, k kind) *world {
 	t.Helper()
 	w := &world{
 		TB: t, kind: k, store: newStore(t, k.registry), witness: newWitness(), ledger: newLedger(),
-		roles: map[rock.Role]*wire{}, addresses: map[string]string{}, tally: tally{ends: map[string]int{}},
+		roles: map[rock.Role]*wire{}, addresses: map[string]string{}, lost: map[string]int{}, tally: tally{ends: map[string]int{}},
 	}
 	w.records = newKeeper(w.store)
 	var err error
