@@ -13,7 +13,7 @@ import (
 var depth = flag.Int("depth", 3, "how long the histories of the route cache are that are all played")
 
 // A hundred, rapid's own default, are played in a tenth of a second.
-func init() { flag.Set("rapid.checks", "2000") }
+func init() { flag.Set("rapid.checks", "1000") }
 
 // modelOptions are such that what takes long does not: all periods differ, and a lookup is shorter than any of the others but Patience.
 var modelOptions = CacheOptions{TTL: 4 * time.Second, Negative: 2 * time.Second, Stale: 20 * time.Second}
@@ -23,7 +23,7 @@ var modelOptions = CacheOptions{TTL: 4 * time.Second, Negative: 2 * time.Second,
 func TestCacheKeepsItsPromisesInEveryShortHistory(t *testing.T) {
 	steps := []step("LFcsepIEkKraAxtnwT")
 	for _, begin := range []string{
-		"", "Lra", "LraT", "LrsI", "LrsE", "LrsF", "LraK", "LraFrK", "LrasE", "LrsFtrA", "Lrsttta", "Lrasw", "eLras", "pLraT",
+		"", "Lra", "LraT", "LrsI", "LrsE", "LrsF", "LraK", "LraFrK", "LrasE", "LrsFtrA", "Lrsttta", "Lrasw", "LraswLw", "eLras", "pLraT",
 	} {
 		played := 0
 		var history []step

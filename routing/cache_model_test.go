@@ -69,6 +69,7 @@ type box struct {
 	facts []*fact
 	// told is the least version that may be answered to who calls now, and certain the least that may be served from memory whatever the outage.
 	told, certain int
+	seen          int // the newest version that anybody was told of
 	// shielded is the version that was killed through us, until its shield ends: -1 for none. It is remembered, so it ends with an eviction, of which
 	// there had been so many.
 	shielded  int
@@ -90,14 +91,15 @@ type question struct {
 
 // caller is somebody who waits for an answer.
 type caller struct {
-	box           *box
-	fresh         bool
-	told, certain int // of the box, when the call was made
-	written       int
-	at            time.Time
-	leave         context.CancelCauseFunc
-	left          bool
-	done          chan answer
+	box   *box
+	fresh bool
+	// What was of the box when the call was made.
+	told, certain, seen int
+	written             int
+	at                  time.Time
+	leave               context.CancelCauseFunc
+	left                bool
+	done                chan answer
 }
 
 var errLeft = errors.New("the caller has left")
@@ -332,7 +334,7 @@ func (b *box) change(to State) {
 
 func (w *world) call(b *box, fresh bool) {
 	ctx, leave := context.WithCancelCause(context.Background())
-	c := &caller{box: b, fresh: fresh, told: b.told, certain: b.certain, written: b.version(), at: time.Now(), leave: leave, done: make(chan answer, 1)}
+	c := &caller{box: b, fresh: fresh, told: b.told, certain: b.certain, seen: b.seen, written: b.version(), at: time.Now(), leave: leave, done: make(chan answer, 1)}
 	w.callers = append(w.callers, c)
 	go func() {
 		defer leave(nil)

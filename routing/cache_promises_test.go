@@ -57,6 +57,7 @@ func (w *world) judgeRoute(c *caller, a answer, certain int) {
 		w.breaks("sandbox %s: a route that never was: %+v", b.id, a.route)
 		return
 	}
+	b.seen = max(b.seen, version)
 	f := b.facts[version]
 	oldest := time.Duration(0)
 	switch a.source {
@@ -77,6 +78,9 @@ func (w *world) judgeRoute(c *caller, a answer, certain int) {
 	case SourceRegistry:
 		if version < c.told {
 			w.breaks("sandbox %s: version %d, although all before %d were invalidated", b.id, version, c.told)
+		}
+		if version < c.seen {
+			w.breaks("sandbox %s: version %d, although somebody was told of %d before", b.id, version, c.seen)
 		}
 		if c.fresh && version < c.written {
 			w.breaks("sandbox %s: version %d is not fresh, %d was written before the call", b.id, version, c.written)
