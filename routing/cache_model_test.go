@@ -99,7 +99,13 @@ type caller struct {
 	at                  time.Time
 	leave               context.CancelCauseFunc
 	left                bool
-	done                chan answer
+	done                chan told
+}
+
+// told is an answer, and when it was given: a step may take longer.
+type told struct {
+	answer
+	at time.Time
 }
 
 var errLeft = errors.New("the caller has left")
@@ -334,17 +340,17 @@ func (b *box) change(to State) {
 
 func (w *world) call(b *box, fresh bool) {
 	ctx, leave := context.WithCancelCause(context.Background())
-	c := &caller{box: b, fresh: fresh, told: b.told, certain: b.certain, seen: b.seen, written: b.version(), at: time.Now(), leave: leave, done: make(chan answer, 1)}
+	c := &caller{box: b, fresh: fresh, told: b.told, certain: b.certain, seen: b.seen, written: b.version(), at: time.Now(), leave: leave, done: make(chan told, 1)}
 	w.callers = append(w.callers, c)
 	go func() {
 		defer leave(nil)
 		if fresh {
 			route, err := w.cache.Fresh(ctx, b.id)
-			c.done <- answer{route, SourceRegistry, err}
+			c.done <- told{answer{route, SourceRegistry, err}, time.Now()}
 			return
 		}
 		route, source, err := w.cache.Lookup(ctx, b.id)
-		c.done <- answer{route, source, err}
+		c.done <- told{answer{route, source, err}, time.Now()}
 	}()
 }
 

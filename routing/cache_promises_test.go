@@ -29,7 +29,7 @@ func (w *world) hear(certain []int) {
 }
 
 // judge holds an answer against the promises.
-func (w *world) judge(c *caller, a answer, certain int) {
+func (w *world) judge(c *caller, a told, certain int) {
 	b := c.box
 	switch {
 	case errors.Is(a.err, errLeft):
@@ -50,8 +50,8 @@ func (w *world) judge(c *caller, a answer, certain int) {
 	}
 }
 
-func (w *world) judgeRoute(c *caller, a answer, certain int) {
-	b, now := c.box, time.Now()
+func (w *world) judgeRoute(c *caller, a told, certain int) {
+	b, now := c.box, a.at
 	version, err := strconv.Atoi(a.route.Lifecycle)
 	if err != nil || version >= len(b.facts) || a.route.SandboxID != b.id || b.facts[version].state != a.route.State {
 		w.breaks("sandbox %s: a route that never was: %+v", b.id, a.route)
@@ -95,8 +95,8 @@ func (w *world) judgeRoute(c *caller, a answer, certain int) {
 }
 
 // judgeGone looks for a time at which it was true, and not too long ago.
-func (w *world) judgeGone(c *caller, a answer) {
-	now, floor := time.Now(), c.told
+func (w *world) judgeGone(c *caller, a told) {
+	now, floor := a.at, c.told
 	if c.fresh {
 		floor = c.written
 	}
@@ -147,7 +147,7 @@ func (w *world) end() {
 			settle()
 			select {
 			case a := <-answered:
-				w.judge(c, a, b.version())
+				w.judge(c, told{a, time.Now()}, b.version())
 				if a.source == SourceStale || a.err != nil && !errors.Is(a.err, ErrGone) {
 					w.breaks("sandbox %s: at rest %+v", b.id, a)
 				}
