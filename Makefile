@@ -10,6 +10,7 @@
 #   make soak        mixed traffic at half load with faults, and whether anything grows; writes docs/soak.md (33 minutes)
 #   make chaos       1,000 seeds of faults in all kinds of worlds (15 minutes); ARGS='-seed 123' replays one
 #   make rock        the gateway in front of the real ROCK from PyPI, with Ray (3 minutes, and 5 to install a gigabyte)
+#   make models      the promises of the route cache and of the stream relay, in more histories than make test plays (minutes)
 #   make lint        gofmt, go vet, staticcheck
 #   make fmt         rewrite to gofmt's taste
 #
@@ -27,7 +28,7 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test bench bench-deps scale headline rolling soak chaos rock rock-deps deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test bench bench-deps scale headline rolling soak chaos rock rock-deps models deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -85,6 +86,11 @@ chaos: deps
 # No part of it is in `make test`: what it needs is too large.
 rock: rock-deps
 	go test -count=1 -timeout 15m -v -tags realrock ./integration/realrock $(ARGS)
+
+# The short form of it is part of `make test`. A seed that breaks a promise is printed, with -rapid.seed.
+models:
+	go test -count=1 -timeout 1h -v -run Promises ./routing -depth 4 -rapid.checks 100000 $(ARGS)
+	go test -count=1 -timeout 1h -v -run TheRelayKeepsItsPromises ./handlers -envelopes 2 -rapid.checks 20000 $(ARGS)
 
 deps:
 	@integration/tools/install.sh
