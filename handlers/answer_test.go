@@ -136,3 +136,16 @@ func TestAGRPCStatusIsOneNumber(t *testing.T) {
 		}
 	}
 }
+
+// Some servers of gRPC take a client that does not want trailers for a proxy that loses them.
+func TestEnvdHearsOfAClientOfGRPCThatItTakesTrailers(t *testing.T) {
+	for contentType, want := range map[string]string{"application/grpc": "trailers", stream: ""} {
+		g := newRig(t)
+		heard := make(chan string, 1)
+		g.proxy = func(_ http.ResponseWriter, r *http.Request) { heard <- r.Header.Get("Te") }
+		g.call(t, "POST", start, contentType, frame(0, "{}"), "Te", "deflate, trailers")
+		if got := <-heard; got != want {
+			t.Errorf("%s: TE is %q", contentType, got)
+		}
+	}
+}

@@ -36,10 +36,10 @@ func relayedAs(r *http.Request, op routing.Operation) protocol.Protocol {
 	return protocolOf(r, op)
 }
 
-// forApp makes a copy of the client's request one for an app. TE ends at each hop,
-// but gRPC servers refuse to work for a client that does not take trailers, and the
-// gateway does.
-func forApp(req, r *http.Request) {
+// takesTrailers says so in a copy of the client's request, if the client does. TE ends
+// at each hop, but gRPC servers may refuse to work for a client that does not take
+// trailers, and the gateway does.
+func takesTrailers(req, r *http.Request) {
 	if httpguts.HeaderValuesContainsToken(r.Header["Te"], trailers[0]) {
 		req.Header["Te"] = trailers
 	}

@@ -268,13 +268,16 @@ func (c *dataCall) request() (*http.Request, error) {
 	c.line.trail = c.out.Trail
 	req := c.sent.outbound(c.line, c.r, c.nextHop(), c.out.Trail)
 	if c.toApp() {
-		forApp(req, c.r)
+		takesTrailers(req, c.r)
 	} else {
 		// Set, not copied: Connection could have named it, and a preview host
 		// needs neither.
 		c.sent.sandboxID[0] = c.target.SandboxID
 		req.Header[routing.HeaderSandboxID] = c.sent.sandboxID[:]
 		req.Header[routing.HeaderSandboxPort] = envdPort
+		if c.proto == protocol.GRPC {
+			takesTrailers(req, c.r)
+		}
 	}
 	c.withhold(req)
 	if websocket.Requested(c.r) {

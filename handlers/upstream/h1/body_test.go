@@ -226,3 +226,20 @@ func TestABodyIsWaitedForInABufferThatFitsWhatCame(t *testing.T) {
 		}
 	}
 }
+
+// A status of gRPC that has failed may be long, and the answer is worth nothing without.
+func TestTrailersThatAreAskedForMayBeLong(t *testing.T) {
+	status := strings.Repeat("x", 8<<10)
+	conn := newFake(whole("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nGrpc-Message: "+status+"\r\n\r\n"), nil)
+	c, _ := client(t, nil, func() *fakeConn { return conn })
+	for range 2 { // the second on the connection of the first
+		r := get(t, "a")
+		r.Header.Set("Te", "trailers")
+		resp := begin(t, c, r)
+		body, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if string(body) != "hello" || err != nil || resp.Trailer.Get("Grpc-Message") != status {
+			t.Fatalf("%q, %v, and %d bytes of %d in the trailer", body, err, len(resp.Trailer.Get("Grpc-Message")), len(status))
+		}
+	}
+}

@@ -12,8 +12,12 @@ const (
 	// last included, in bytes.
 	maxHead = 256 << 10
 	// readBuffer is what a connection holds while it waits. It bounds a line of
-	// chunked encoding, and the trailers behind it, in bytes.
+	// chunked encoding, and the trailers behind it, in bytes: net/http wants them all
+	// in its buffer before it reads one.
 	readBuffer = 256
+	// trailersBuffer is the same where trailers are asked for: servers of gRPC may send
+	// as much of them as of headers, 8 KiB by the habit of gRPC's clients.
+	trailersBuffer = 16 << 10
 )
 
 var errHeadTooLong = errors.New("the head of the answer is too long")
@@ -37,6 +41,17 @@ func newConn(raw Conn, h *home) *conn {
 	c := &conn{Conn: raw, home: h, limit: math.MaxInt64}
 	c.br = bufio.NewReaderSize(limited{c}, readBuffer)
 	return c
+}
+
+// fit makes the buffer fit the answer that comes next.
+func (c *conn) fit(trailers bool) {
+	size := readBuffer
+	if trailers {
+		size = trailersBuffer
+	}
+	if c.br.Size() != size && c.br.Buffered() == 0 {
+		c.br = bufio.NewReaderSize(limited{c}, size)
+	}
 }
 
 // Cut closes the connection, whoever uses it.
