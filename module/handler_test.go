@@ -11,6 +11,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -56,7 +57,7 @@ func silentClient(t *testing.T, c *http.Client, base string) (string, error) {
 // Field report C03.
 func TestAClientOfTheDataPlaneMayBeSilent(t *testing.T) {
 	rock := newRock(t, echoStream)
-	g := harness.Start(t, `{
+	g := inprocess.Start(t, `{
 	servers {
 		timeouts {
 			read_body_idle 1s
@@ -83,7 +84,7 @@ func TestAClientOfTheDataPlaneMayBeSilent(t *testing.T) {
 }
 
 func TestAPathOfNoPlaneOfTheSiteNeverReachesTheNextHandler(t *testing.T) {
-	g := harness.Start(t, "{"+clusterOf(newRock(t, echoStream), staticSandbox)+`}
+	g := inprocess.Start(t, "{"+clusterOf(newRock(t, echoStream), staticSandbox)+`}
 :8080 {
 	route {
 		e2b control
@@ -133,7 +134,7 @@ func logLines(t *testing.T, log, logger string) (lines []map[string]any) {
 
 func TestTheAccessLogSaysWhatBecameOfARequest(t *testing.T) {
 	rock := newRock(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	g := harness.Start(t, "{"+clusterOf(rock, staticSandbox)+`}
+	g := inprocess.Start(t, "{"+clusterOf(rock, staticSandbox)+`}
 :8080 {
 	log
 	log_append placeholder_sandbox_id {http.e2b.sandbox_id}

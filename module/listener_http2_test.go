@@ -8,13 +8,14 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // Field report I02: one connection for all sandboxes.
 func TestManyStreamsLeaveRoomForShortCallsOnTheConnection(t *testing.T) {
 	finish := make(chan struct{})
 	defer close(finish)
-	g := harness.Start(t, wrapped(newRock(t, slowRock(finish)), "e2b", "one"), harness.TLS2)
+	g := inprocess.Start(t, wrapped(newRock(t, slowRock(finish)), "e2b", "one"), harness.TLS2)
 	c := g.DialH2()
 	streams := make([]uint32, 300)
 	for i := range streams {
@@ -33,7 +34,7 @@ func TestManyStreamsLeaveRoomForShortCallsOnTheConnection(t *testing.T) {
 // has acknowledged the limit.
 func TestAStreamTooManyIsResetAndTheConnectionStays(t *testing.T) {
 	finish := make(chan struct{})
-	g := harness.Start(t, wrapped(newRock(t, slowRock(finish)), "e2b {\nmax_concurrent_streams 2\n}", "one"), harness.TLS2)
+	g := inprocess.Start(t, wrapped(newRock(t, slowRock(finish)), "e2b {\nmax_concurrent_streams 2\n}", "one"), harness.TLS2)
 	c := g.DialH2()
 	streams := []uint32{startStream(c), startStream(c)}
 	for _, s := range streams {
@@ -64,7 +65,7 @@ func TestAClientThatAnswersNoPingIsDropped(t *testing.T) {
 		<-r.Context().Done()
 		close(left)
 	})
-	g := harness.Start(t, wrapped(rock, "e2b {\nping_interval 200ms\nping_timeout 200ms\n}", "one"), harness.TLS2)
+	g := inprocess.Start(t, wrapped(rock, "e2b {\nping_interval 200ms\nping_timeout 200ms\n}", "one"), harness.TLS2)
 	c := g.DialH2()
 	begun(c, startStream(c))
 	c.Deafen()

@@ -19,6 +19,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -108,7 +109,7 @@ func dial(t *testing.T, base string) net.Conn {
 func TestAReloadTouchesNoHTTP2Connection(t *testing.T) {
 	finish := make(chan struct{})
 	rock := newRock(t, slowRock(finish))
-	g := harness.Start(t, wrapped(rock, "e2b", "one"), harness.TLS2)
+	g := inprocess.Start(t, wrapped(rock, "e2b", "one"), harness.TLS2)
 	busy, idle := g.DialH2(), g.DialH2()
 	stream := startStream(busy)
 	begun(busy, stream)
@@ -140,7 +141,7 @@ func TestAReloadTouchesNoHTTP2Connection(t *testing.T) {
 func TestAReloadTouchesNoHTTP1Connection(t *testing.T) {
 	finish := make(chan struct{})
 	rock := newRock(t, slowRock(finish))
-	g := harness.Start(t, wrapped(rock, "e2b", "one"))
+	g := inprocess.Start(t, wrapped(rock, "e2b", "one"))
 	idle, busy := dial(t, g.URL), dial(t, g.URL)
 	version(t, idle)
 	fmt.Fprintf(busy, "POST /process.Process/Start HTTP/1.1\r\nHost: gateway\r\n%s: known\r\n%s: 49983\r\n"+
@@ -166,7 +167,7 @@ func TestAReloadTouchesNoHTTP1Connection(t *testing.T) {
 // Without the wrapper about one request in a hundred is lost.
 func TestNoRequestOnAKeptConnectionIsLostInReloads(t *testing.T) {
 	rock := newRock(t, noContent)
-	g := harness.Start(t, wrapped(rock, "e2b", "0"))
+	g := inprocess.Start(t, wrapped(rock, "e2b", "0"))
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
 	var clients sync.WaitGroup
@@ -201,7 +202,7 @@ func TestNoRequestOnAKeptConnectionIsLostInReloads(t *testing.T) {
 // can give a server the name of its neighbour.
 func TestConnectionsBelongToTheAddressAndNotToTheNameOfTheServer(t *testing.T) {
 	rock := newRock(t, noContent)
-	g := harness.Start(t, wrapped(rock, "e2b", "one"))
+	g := inprocess.Start(t, wrapped(rock, "e2b", "one"))
 	c := dial(t, g.URL)
 	version(t, c)
 	other := ":%s {\n\trespond other\n}\n"
@@ -215,7 +216,7 @@ func TestConnectionsBelongToTheAddressAndNotToTheNameOfTheServer(t *testing.T) {
 
 func TestOtherSettingsHoldForNewConnections(t *testing.T) {
 	rock := newRock(t, noContent)
-	g := harness.Start(t, wrapped(rock, "e2b", "one"), harness.TLS2)
+	g := inprocess.Start(t, wrapped(rock, "e2b", "one"), harness.TLS2)
 	first := g.DialH2()
 	versionH2(first)
 	g.Reload(wrapped(rock, "e2b {\nmax_concurrent_streams 7\nstream_window 100KiB\n}", "two"))
@@ -235,7 +236,7 @@ func TestOtherSettingsHoldForNewConnections(t *testing.T) {
 func TestAReloadThatFailsChangesNothing(t *testing.T) {
 	rock := newRock(t, noContent)
 	good := wrapped(rock, "e2b", "one")
-	g := harness.Start(t, good, harness.TLS2)
+	g := inprocess.Start(t, good, harness.TLS2)
 	c := g.DialH2()
 	versionH2(c)
 	before := 0
@@ -261,7 +262,7 @@ func TestAReloadThatFailsChangesNothing(t *testing.T) {
 func TestAnAddressThatVanishesIsClosedWhenItsRequestsHaveEnded(t *testing.T) {
 	finish := make(chan struct{})
 	rock := newRock(t, slowRock(finish))
-	g := harness.Start(t, wrapped(rock, "e2b", "one"), harness.TLS2)
+	g := inprocess.Start(t, wrapped(rock, "e2b", "one"), harness.TLS2)
 	c := g.DialH2()
 	stream := startStream(c)
 	begun(c, stream)
@@ -288,7 +289,7 @@ func TestConnectionsEndWithTheirRequestsWhenOtherClientCertificatesAreAskedFor(t
 	// The test connects to an address, which Caddy would not have with client
 	// certificates.
 	config := strings.Replace(wrapped(newRock(t, slowRock(finish)), "e2b", "one"), "servers {", "servers {\nstrict_sni_host insecure_off", 1)
-	g := harness.Start(t, config, harness.TLS2)
+	g := inprocess.Start(t, config, harness.TLS2)
 	c := g.DialH2()
 	stream := startStream(c)
 	begun(c, stream)
@@ -321,7 +322,7 @@ func TestAWrapperInTheWrongPlaceIsRefused(t *testing.T) {
 		"e2b\nproxy_protocol": "must be the last one, but proxy_protocol follows",
 		"e2b\ne2b":            "must be the last one, but e2b follows",
 	} {
-		adapted, err := harness.Adapt(wrapped(rock, wrappers, "one"))
+		adapted, err := inprocess.Adapt(wrapped(rock, wrappers, "one"))
 		if err == nil {
 			err = caddy.Load(adapted, true)
 			_ = caddy.Stop()
@@ -330,7 +331,7 @@ func TestAWrapperInTheWrongPlaceIsRefused(t *testing.T) {
 			t.Errorf("%q: %v", wrappers, err)
 		}
 	}
-	adapted, err := harness.Adapt(wrapped(rock, "e2b", "one"))
+	adapted, err := inprocess.Adapt(wrapped(rock, "e2b", "one"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -349,7 +350,7 @@ func TestAServerWithoutTheWrapperIsWarnedAboutOnce(t *testing.T) {
 		"{" + clusterOf(rock, staticSandbox) + "}\n:8080 {\n\te2b data\n\te2b control\n}\n": 1,
 	} {
 		t.Run("", func(t *testing.T) {
-			g := harness.Start(t, config)
+			g := inprocess.Start(t, config)
 			if got := strings.Count(g.Logs(), "listener_wrappers { e2b }"); got != want {
 				t.Errorf("%d warnings, want %d", got, want)
 			}
@@ -365,7 +366,7 @@ func TestARequestKnowsItsConnection(t *testing.T) {
 		var answers []string
 		for _, wrappers := range []string{"", "servers {\nlistener_wrappers {\ne2b\n}\n}\n", "servers {\nlistener_wrappers {\ntest_disguise\ne2b\n}\n}\n"} {
 			t.Run("", func(t *testing.T) {
-				g := harness.Start(t, "{\n"+wrappers+"}\n"+site, transport)
+				g := inprocess.Start(t, "{\n"+wrappers+"}\n"+site, transport)
 				resp, err := g.Client().Get(g.URL)
 				if err != nil {
 					t.Fatal(err)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers"
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 const (
@@ -42,7 +43,7 @@ func named(t *testing.T, g *harness.Gateway, sandbox string, headers ...string) 
 
 func TestALineOfTheAccessLogIsFoundByTheNameInTheAnswerAndInROCKsLog(t *testing.T) {
 	rock, heard := listening(t)
-	g := harness.Start(t, "{"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\tlog\n\te2b\n}\n")
+	g := inprocess.Start(t, "{"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\tlog\n\te2b\n}\n")
 	answers := []http.Header{named(t, g, "known"), named(t, g, "known", "traceparent", traceparent), named(t, g, "unknown")}
 	g.Stop()
 	lines := logLines(t, g.Logs(), "http.log.access")
@@ -80,7 +81,7 @@ func TestALineOfTheAccessLogIsFoundByTheNameInTheAnswerAndInROCKsLog(t *testing.
 
 func TestWithoutAnAccessLogTheLineAboutAFailureHasTheNames(t *testing.T) {
 	rock, _ := listening(t)
-	g := harness.Start(t, "{"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\te2b\n}\n")
+	g := inprocess.Start(t, "{"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\te2b\n}\n")
 	if well := named(t, g, "known"); well.Get("X-Request-Id") != "" {
 		t.Errorf("a request of which nothing is written has a name: %v", well)
 	}
@@ -97,7 +98,7 @@ func TestWithoutAnAccessLogTheLineAboutAFailureHasTheNames(t *testing.T) {
 
 func TestHealthyRequestsAreThinnedAndNoOthers(t *testing.T) {
 	rock, _ := listening(t)
-	g := harness.Start(t, "{"+clusterOf(rock, staticSandbox+"\nlog_sampling 1000000\n")+"}\n:8080 {\n\tlog\n\te2b\n}\n")
+	g := inprocess.Start(t, "{"+clusterOf(rock, staticSandbox+"\nlog_sampling 1000000\n")+"}\n:8080 {\n\tlog\n\te2b\n}\n")
 	const each = 10
 	for range each {
 		named(t, g, "known")
@@ -117,7 +118,7 @@ func TestHealthyRequestsAreThinnedAndNoOthers(t *testing.T) {
 // With Redis down there is a failure for each of thousands of requests a second.
 func TestAFloodOfFailuresDoesNotFillTheLog(t *testing.T) {
 	rock, _ := listening(t)
-	g := harness.Start(t, "{"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\tlog\n\te2b\n}\n")
+	g := inprocess.Start(t, "{"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\tlog\n\te2b\n}\n")
 	const flood = 500
 	begun := time.Now()
 	for range flood {
@@ -146,7 +147,7 @@ func TestAFloodOfFailuresDoesNotFillTheLog(t *testing.T) {
 // Anybody may send the name of an RPC of some kilobytes.
 func TestAClientCannotWriteALongLineAboutItsFailure(t *testing.T) {
 	rock, _ := listening(t)
-	g := harness.Start(t, "{"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\te2b\n}\n")
+	g := inprocess.Start(t, "{"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\te2b\n}\n")
 	r := ask(t.Context(), g.URL, "unknown", "/a.B/"+strings.Repeat("A", 15_000))
 	resp, err := g.Client().Do(r)
 	if err != nil {
@@ -167,7 +168,7 @@ func TestAClientCannotWriteALongLineAboutItsFailure(t *testing.T) {
 func TestCaddysTraceIsTheOneInTheLogAndTheOneThatROCKIsTold(t *testing.T) {
 	t.Setenv("OTEL_TRACES_EXPORTER", "none")
 	rock, heard := listening(t)
-	g := harness.Start(t, "{"+clusterOf(rock, staticSandbox)+`}
+	g := inprocess.Start(t, "{"+clusterOf(rock, staticSandbox)+`}
 :8080 {
 	log
 	tracing {

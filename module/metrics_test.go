@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/module"
 )
 
@@ -92,7 +93,7 @@ func wantSeries(t testing.TB, g *harness.Gateway, before, want series) {
 func TestWhatCallsDoCanBeMeasured(t *testing.T) {
 	newProbe(t)
 	rock := newRock(t, noContent)
-	g := harness.Start(t, measured(clusterOf(rock, "registry probe a")))
+	g := inprocess.Start(t, measured(clusterOf(rock, "registry probe a")))
 	before := scrape(t, g)
 	health(t, g, "one")
 	health(t, g, "one")
@@ -125,7 +126,7 @@ func TestWhatCallsDoCanBeMeasured(t *testing.T) {
 }
 
 func TestAnAddressThatIsDownAndARegistryThatFailsCanBeSeen(t *testing.T) {
-	g := harness.Start(t, measured(clusterOf("http://127.0.0.1:1", "registry redis {\naddress 127.0.0.1:2\n}\ncache {\nttl 1s\n}")))
+	g := inprocess.Start(t, measured(clusterOf("http://127.0.0.1:1", "registry redis {\naddress 127.0.0.1:2\n}\ncache {\nttl 1s\n}")))
 	before := scrape(t, g)
 	for range 5 {
 		health(t, g, "one")
@@ -183,7 +184,7 @@ func TestCountersNeverFallOverReloadsUnderLoad(t *testing.T) {
 	config := func(e2b string) string {
 		return measured("\nservers {\nlistener_wrappers {\ne2b\n}\n}\n" + clusterOf(rock, e2b))
 	}
-	g := harness.Start(t, config(configs[0]))
+	g := inprocess.Start(t, config(configs[0]))
 	before := scrape(t, g)
 	stop := make(chan struct{})
 	var clients sync.WaitGroup
@@ -248,7 +249,7 @@ func TestAClusterThatIsTakenOutDisappearsAndOneThatIsRefusedNeverAppears(t *test
 		return measured(strings.Replace(clusterOf(rock, ""), "cluster default {",
 			"cluster "+second+" {\nadmin http://127.0.0.1:7\nproxy http://127.0.0.1:7\n}\ncluster default {", 1))
 	}
-	g := harness.Start(t, two("second"))
+	g := inprocess.Start(t, two("second"))
 	has := func(text string) bool {
 		for name := range scrape(t, g) {
 			if strings.Contains(name, text) {
@@ -284,7 +285,7 @@ func TestStreamsOfReplacedConfigsAreCounted(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
-	g := harness.Start(t, measured(clusterOf(rock, staticSandbox)))
+	g := inprocess.Start(t, measured(clusterOf(rock, staticSandbox)))
 	before := scrape(t, g)
 	r := ask(t.Context(), g.URL, "known", "/process.Process/Start")
 	r.Method, r.Body = http.MethodPost, http.NoBody
@@ -316,7 +317,7 @@ func TestStreamsOfReplacedConfigsAreCounted(t *testing.T) {
 func TestEveryMetricAndEveryValueOfALabelIsInTheTable(t *testing.T) {
 	newProbe(t)
 	rock := newRock(t, noContent)
-	g := harness.Start(t, measured(clusterOf(rock, "registry probe a")))
+	g := inprocess.Start(t, measured(clusterOf(rock, "registry probe a")))
 	for _, path := range []string{"/health", "/files", "/nothing", "/init"} {
 		resp, err := g.Client().Do(ask(t.Context(), g.URL, "some-client's\"choice", path))
 		if err != nil {

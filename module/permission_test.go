@@ -9,7 +9,7 @@ import (
 
 	"github.com/caddyserver/caddy/v2"
 
-	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // onDemand is a gateway that makes certificates when they are first needed.
@@ -56,7 +56,7 @@ func TestCertificatesOnDemandAreForLiveSandboxesOnly(t *testing.T) {
 	}
 	address := l.Addr().String()
 	l.Close()
-	adapted, err := harness.Adapt(onDemand(address[strings.LastIndex(address, ":"):], t.TempDir(), "domain box.test"))
+	adapted, err := inprocess.Adapt(onDemand(address[strings.LastIndex(address, ":"):], t.TempDir(), "domain box.test"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,7 +84,7 @@ func TestCertificatesOnDemandAreForLiveSandboxesOnly(t *testing.T) {
 }
 
 func TestCertificatesOnDemandNeedADomain(t *testing.T) {
-	adapted, err := harness.Adapt(onDemand(":0", t.TempDir(), ""))
+	adapted, err := inprocess.Adapt(onDemand(":0", t.TempDir(), ""))
 	if err != nil {
 		t.Fatal(err)
 	}

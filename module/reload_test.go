@@ -9,6 +9,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 func site(e2b string) string {
@@ -46,7 +47,7 @@ func closed(t *testing.T, p *probe) string {
 func TestAReloadKeepsTheCacheWarm(t *testing.T) {
 	p := newProbe(t)
 	e2b := clusterOf(newRock(t, noContent), "registry probe a")
-	g := harness.Start(t, site(e2b))
+	g := inprocess.Start(t, site(e2b))
 	if code := health(t, g, "one"); code != http.StatusNoContent {
 		t.Fatalf("status %d", code)
 	}
@@ -71,7 +72,7 @@ func TestAReloadKeepsTheCacheWarm(t *testing.T) {
 func TestAReloadWithOtherOptionsReplacesTheRegistry(t *testing.T) {
 	p := newProbe(t)
 	rock := newRock(t, noContent)
-	g := harness.Start(t, site(clusterOf(rock, "registry probe a")))
+	g := inprocess.Start(t, site(clusterOf(rock, "registry probe a")))
 	g.Reload(site(clusterOf(rock, "registry probe b")))
 	if label := closed(t, p); label != "a" {
 		t.Errorf("registry %q was closed, want a", label)
@@ -91,7 +92,7 @@ func TestARequestOutlivesItsConfig(t *testing.T) {
 		<-finish
 		_, _ = w.Write([]byte("end"))
 	})
-	g := harness.Start(t, site(clusterOf(rock, "registry probe a")))
+	g := inprocess.Start(t, site(clusterOf(rock, "registry probe a")))
 	answer := make(chan string, 1)
 	go func() {
 		resp, err := g.Client().Do(ask(t.Context(), g.URL, "one", "/files"))
@@ -124,7 +125,7 @@ func TestARequestOutlivesItsConfig(t *testing.T) {
 func TestAConfigThatFailsHalfWayLeavesNothingBehind(t *testing.T) {
 	p := newProbe(t)
 	rock := newRock(t, noContent)
-	g := harness.Start(t, site(clusterOf(rock, "registry probe a")))
+	g := inprocess.Start(t, site(clusterOf(rock, "registry probe a")))
 	for name, c := range map[string]struct{ config, text string }{
 		"the app cannot be built": {
 			site(strings.Replace(clusterOf(rock, "registry probe b"), "proxy", "tls {\nca /does/not/exist\n}\nproxy", 1)),
@@ -155,7 +156,7 @@ func TestAConfigThatFailsHalfWayLeavesNothingBehind(t *testing.T) {
 }
 
 func TestTheGatewayStartsAndServesWithRedisDown(t *testing.T) {
-	g := harness.Start(t, site(clusterOf(newRock(t, noContent), "registry redis {\naddress 127.0.0.1:1\n}")))
+	g := inprocess.Start(t, site(clusterOf(newRock(t, noContent), "registry redis {\naddress 127.0.0.1:1\n}")))
 	if code := health(t, g, "one"); code != http.StatusServiceUnavailable {
 		t.Errorf("status %d, want 503: nothing is known of the sandbox", code)
 	}
@@ -185,7 +186,7 @@ func TestAKillOrPauseReachesTheStreamsOfReplacedConfigs(t *testing.T) {
 				w.(http.Flusher).Flush()
 				<-r.Context().Done()
 			})
-			g := harness.Start(t, site(clusterOf(rock, staticSandbox)))
+			g := inprocess.Start(t, site(clusterOf(rock, staticSandbox)))
 			r := ask(t.Context(), g.URL, "known", "/process.Process/Start")
 			r.Method, r.Body = http.MethodPost, http.NoBody
 			r.Header.Set("Content-Type", "application/connect+json")

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // Caddy ends the body of a client that is silent. Over HTTP/1.1 the request's
@@ -27,7 +28,7 @@ func TestReadBodyIdleIsToldAndNotBlamedOnTheUpstream(t *testing.T) {
 	said := streamError("invalid_argument", "The request body could not be read to its end")
 	for _, transport := range []harness.Transport{harness.TLS1, harness.TLS2} {
 		t.Run(string(transport), func(t *testing.T) {
-			g := harness.Start(t, `{
+			g := inprocess.Start(t, `{
 	servers {
 		timeouts {
 			read_body_idle 1s

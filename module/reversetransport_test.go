@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -173,7 +174,7 @@ func unacknowledged(c *net.TCPConn) (n int) {
 
 func stockSite(t *testing.T, transport harness.Transport, upstreams ...string) *harness.Gateway {
 	t.Helper()
-	return harness.Start(t, fmt.Sprintf(`:80 {
+	return inprocess.Start(t, fmt.Sprintf(`:80 {
 	reverse_proxy %s {
 		lb_policy first
 		lb_retries 1

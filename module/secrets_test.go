@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 const canary = "canary-do-not-log"
@@ -86,7 +87,7 @@ func TestNoCredentialReachesALog(t *testing.T) {
 		for rock, url := range rocks {
 			t.Run(name+"/"+rock, func(t *testing.T) {
 				site := strings.ReplaceAll(tc.site, "{rock}", url)
-				g := harness.Start(t, "{\n\tdebug\n"+clusterOf(url, staticSandbox)+"}\n:8080 {\n\t"+site+"\n}\n")
+				g := inprocess.Start(t, "{\n\tdebug\n"+clusterOf(url, staticSandbox)+"}\n:8080 {\n\t"+site+"\n}\n")
 				sendCredentials(t, g)
 				g.Stop()
 				logs := g.Logs()
@@ -106,7 +107,7 @@ func TestNoCredentialReachesALog(t *testing.T) {
 // The snippet is for handlers that log requests in their own name.
 func TestTheLogFormatHidesCredentialsFromOtherHandlers(t *testing.T) {
 	rock := newRock(t, noContent)
-	g := harness.Start(t, logFormat(t)+"{\n\tlog {\n\t\tlevel DEBUG\n\t\timport e2b_log_format\n\t}\n"+clusterOf(rock, staticSandbox)+
+	g := inprocess.Start(t, logFormat(t)+"{\n\tlog {\n\t\tlevel DEBUG\n\t\timport e2b_log_format\n\t}\n"+clusterOf(rock, staticSandbox)+
 		"}\n:8080 {\n\turi path_regexp /+ /\n\turi replace known known2\n\treverse_proxy "+rock+"\n}\n")
 	for _, path := range []string{"/known", "/files?path=known&signature=" + canary} {
 		r := ask(t.Context(), g.URL, "known", path)
@@ -133,7 +134,7 @@ func TestTheLogFormatHidesCredentialsFromOtherHandlers(t *testing.T) {
 
 // log_credentials shows what Caddy would hide, and still nothing of ours.
 func TestLoggingCredentialsShowsNoneOfE2Bs(t *testing.T) {
-	g := harness.Start(t, "{\n\tservers {\n\t\tlog_credentials\n\t}\n"+clusterOf(newRock(t, noContent), staticSandbox)+"}\n:8080 {\n\tlog\n\te2b\n}\n")
+	g := inprocess.Start(t, "{\n\tservers {\n\t\tlog_credentials\n\t}\n"+clusterOf(newRock(t, noContent), staticSandbox)+"}\n:8080 {\n\tlog\n\te2b\n}\n")
 	r := ask(t.Context(), g.URL, "known", "/health")
 	for _, header := range credentials {
 		r.Header.Set(header, canary)
@@ -157,7 +158,7 @@ func TestLoggingCredentialsShowsNoneOfE2Bs(t *testing.T) {
 // What else an operator asks of the access log is as it was.
 func TestTheAccessLogStaysCaddys(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "access")
-	g := harness.Start(t, "{\n"+clusterOf(newRock(t, noContent), staticSandbox)+`}
+	g := inprocess.Start(t, "{\n"+clusterOf(newRock(t, noContent), staticSandbox)+`}
 :8080 {
 	log a {
 		output file `+file+`

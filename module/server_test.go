@@ -8,7 +8,7 @@ import (
 	"github.com/caddyserver/caddy/v2"
 	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
-	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // Contract checklist 65, field report C05: the SDK's unused connections must
@@ -19,7 +19,7 @@ func TestUnusedConnectionsAreKeptLongerThanClientsKeepThem(t *testing.T) {
 		"servers {\n timeouts {\n idle 7m\n }\n }\n": 7 * time.Minute,
 	} {
 		t.Run(want.String(), func(t *testing.T) {
-			harness.Start(t, "{\n"+options+clusterOf("http://127.0.0.1:1", staticSandbox)+"}\n:8080 {\n\te2b\n}\n")
+			inprocess.Start(t, "{\n"+options+clusterOf("http://127.0.0.1:1", staticSandbox)+"}\n:8080 {\n\te2b\n}\n")
 			app, err := caddy.ActiveContext().AppIfConfigured("http")
 			if err != nil {
 				t.Fatal(err)
@@ -37,7 +37,7 @@ func TestUnusedConnectionsAreKeptLongerThanClientsKeepThem(t *testing.T) {
 // send and nobody needs, and refuses no request for them.
 func TestHeadersWithUnderscoresDoNoHarm(t *testing.T) {
 	rock := newRock(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusNoContent) })
-	g := harness.Start(t, "{\n"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\te2b\n}\n")
+	g := inprocess.Start(t, "{\n"+clusterOf(rock, staticSandbox)+"}\n:8080 {\n\te2b\n}\n")
 	r := ask(t.Context(), g.URL, "known", "/health")
 	r.Header["lang_version"] = []string{"3.11.7"}
 	r.Header["sdk_runtime"] = []string{"python"}

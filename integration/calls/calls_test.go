@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // caddyfile is a gateway in front of one server that plays both roles and knows
@@ -133,7 +134,7 @@ func TestACallMayBeSilentInEitherDirection(t *testing.T) {
 		t.Run(fmt.Sprint(transport), func(t *testing.T) {
 			upstream := httptest.NewServer(http.HandlerFunc(echo))
 			t.Cleanup(upstream.Close)
-			gateway := harness.Start(t, caddyfile(upstream.URL, fmt.Sprintf("read_body_idle %v\nwrite_idle %v", limit, limit)), transport)
+			gateway := inprocess.Start(t, caddyfile(upstream.URL, fmt.Sprintf("read_body_idle %v\nwrite_idle %v", limit, limit)), transport)
 			t.Run("with", func(t *testing.T) {
 				for _, contentType := range []string{stream, "application/connect+proto", "application/grpc+proto"} {
 					t.Run(contentType, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/rock"
 )
 
@@ -70,7 +71,7 @@ func TestNoSecretThatRedisQuotesComesOut(t *testing.T) {
 func (s *scene) look(t *testing.T, redis, access string) string {
 	t.Helper()
 	config := s.caddyfile(redis, access, "canary_failing")
-	g := harness.Start(t, config)
+	g := inprocess.Start(t, config)
 	who := s.everything()
 	told := s.drive(t, g.URL, g.Client(), s.basic(who), "none")
 	other := s.drive(t, g.URL, g.Client(), credentials{"X-Api-Key": {s.othersKey}}, "none")
@@ -123,7 +124,7 @@ func TestNoSecretComesOutWhereAllIsWell(t *testing.T) {
 				access, faults = s.httpKeys(t, nil), []string{"none"}
 			}
 			config := s.caddyfile(s.redis.Addr, access, "canary_failing")
-			g := harness.Start(t, config)
+			g := inprocess.Start(t, config)
 			s.known(t, g.URL, g.Client())
 			told, other := s.clients(t, g, faults...)
 			s.finish(t, g, config, told, other)
@@ -164,7 +165,7 @@ func (s *scene) checkRock(t *testing.T) {
 // The suite must find what is there: an operator's own doing, here.
 func TestAPlantedSecretIsFound(t *testing.T) {
 	s := newScene(t)
-	g := harness.Start(t, s.caddyfile(s.redis.Addr, s.access(), "log_append planted {http.request.header.X-Api-Key}"))
+	g := inprocess.Start(t, s.caddyfile(s.redis.Addr, s.access(), "log_append planted {http.request.header.X-Api-Key}"))
 	s.known(t, g.URL, g.Client())
 	s.ask(t.Context(), g.URL, g.Client(), s.everything(), call{"GET", "/health", "", "", "known"})
 	g.Stop()

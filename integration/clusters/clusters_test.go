@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/sdk/client"
 )
 
@@ -24,7 +25,7 @@ const soon = 5 * time.Second
 // One of two clusters loses its admin role, its proxy role and its Redis at once.
 func TestOneClusterDyingTakesNothingElseAlong(t *testing.T) {
 	a, b := deploy(t), deploy(t)
-	g := harness.Start(t, site(t, a.block("a", "weight 1"), b.block("b", "weight 1\ntemplates special-*")), harness.TLS2)
+	g := inprocess.Start(t, site(t, a.block("a", "weight 1"), b.block("b", "weight 1\ntemplates special-*")), harness.TLS2)
 	var users []*user
 	for _, name := range []string{"py-2.34.0-sync", "py-newest-async", "js-2.34.0", "js-2.51.0"} {
 		u := &user{asker: newAsker(t, client.Named(t, name), g), name: name}
@@ -115,7 +116,7 @@ func (u *user) dontKnow(order ask) {
 // A Redis that is there and says nothing is the worse case: somebody has to notice.
 func TestOneClusterThatHangsSlowsNothingElseDown(t *testing.T) {
 	a, b := deploy(t), deploy(t)
-	g := harness.Start(t, site(t, a.block("a", ""), b.block("b", "")), harness.Cleartext)
+	g := inprocess.Start(t, site(t, a.block("a", ""), b.block("b", "")), harness.Cleartext)
 	u := &user{asker: newAsker(t, client.Named(t, "js-2.51.0"), g), name: "js-2.51.0"}
 	u.value(ask{Do: "create", Key: alice, Cluster: "a"}, &u.here)
 	b.redis.Pause()

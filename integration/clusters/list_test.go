@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/rock"
 	"github.com/caddy-e2b/gateway/integration/sdk/client"
 )
@@ -19,7 +20,7 @@ var awkward = map[string]string{"a b": "c&d=e", "100%": "%41+%2B", "ż:": "東,�
 // Contract 1.4 and checklist 30: Sandbox.list() of every SDK, with and without a filter, in pages, over broken records.
 func TestEverySDKListsItsOwnSandboxes(t *testing.T) {
 	d := deploy(t)
-	g := harness.Start(t, site(t, d.block("test", "")), harness.TLS2)
+	g := inprocess.Start(t, site(t, d.block("test", "")), harness.TLS2)
 	web := g.Client()
 	var ids []string
 	for i := range many {

@@ -17,6 +17,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/redistest"
 	"github.com/caddy-e2b/gateway/integration/rock"
 	"github.com/caddy-e2b/gateway/module/doctor"
@@ -168,7 +169,7 @@ func (s *scene) run(args ...string) result {
 	s.t.Helper()
 	config := s.file("Caddyfile", s.caddyfile, 0o600)
 	if s.edit != nil {
-		adapted, err := harness.Adapt(s.caddyfile)
+		adapted, err := inprocess.Adapt(s.caddyfile)
 		if err != nil {
 			s.t.Fatal(err)
 		}

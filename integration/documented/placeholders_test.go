@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // Each placeholder of docs/logs.md has the value that the field beside it has, in
@@ -27,7 +28,7 @@ func TestEveryPlaceholderIsWhatItsFieldIs(t *testing.T) {
 	if len(names) < 9 {
 		t.Fatalf("only %d placeholders were found", len(names))
 	}
-	gateway := harness.Start(t, strings.Replace(anywhere, ":80 {\n", ":80 {\n\tlog\n"+appended.String(), 1))
+	gateway := inprocess.Start(t, strings.Replace(anywhere, ":80 {\n", ":80 {\n\tlog\n"+appended.String(), 1))
 	r, err := http.NewRequestWithContext(t.Context(), http.MethodPost, gateway.URL+"/process.Process/List", strings.NewReader("{}"))
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // direct is a gateway that dials sandboxes itself, at the address and the port
@@ -41,7 +41,7 @@ func (u *upstream) direct(host, options string) string {
 // operator hears why.
 func TestARecordCannotMakeTheGatewayDialWhatNobodyAllowed(t *testing.T) {
 	u := newUpstream(t, answer200)
-	g := &rig{u, harness.Start(t, u.direct("127.0.0.1", "allow 0.0.0.0/0 ::/0"))}
+	g := &rig{u, inprocess.Start(t, u.direct("127.0.0.1", "allow 0.0.0.0/0 ::/0"))}
 	for _, host := range []string{"127.0.0.1", "169.254.169.254", "0.0.0.0", "::1", "::ffff:127.0.0.1", "fe80::1", "100.100.100.200"} {
 		g.Reload(u.direct(host, "allow 0.0.0.0/0 ::/0"))
 		answer := g.raw(t, "GET /files?path=/x HTTP/1.1\r\n"+target+"Connection: close\r\n\r\n")
@@ -64,7 +64,7 @@ func TestARecordCannotMakeTheGatewayDialWhatNobodyAllowed(t *testing.T) {
 // Field reports E08 and E14, M07.
 func TestOnlyExposedPortsAreReachedAndWithoutForeignCredentials(t *testing.T) {
 	u := newUpstream(t, answer200)
-	g := &rig{u, harness.Start(t, u.direct("127.0.0.1", "allow 127.0.0.0/8\nports 8000-8999"))}
+	g := &rig{u, inprocess.Start(t, u.direct("127.0.0.1", "allow 127.0.0.0/8\nports 8000-8999"))}
 	for port, want := range map[string]string{"49983": "200", "8080": "200", "9000": "502", "22": "400", "22555": "400"} {
 		answer := g.raw(t, "GET /files?path=/x HTTP/1.1\r\nHost: sandbox.test\r\nE2b-Sandbox-Id: a\r\nE2b-Sandbox-Port: "+port+"\r\n"+
 			"X-API-KEY: secret\r\nX-Key: secret\r\nXRL-Authorization: secret\r\ne2b-traffic-access-token: secret\r\nCookie: of=app\r\nConnection: close\r\n\r\n")

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // Field reports E01, E02, E08, M12 and M15; contract checklist 5, 6, 8 and 9.
@@ -89,7 +90,7 @@ func TestWhatTheGatewayAloneMaySayIsGoneUpstream(t *testing.T) {
 // Field report M06.
 func TestATrustedProxysWordGoesOn(t *testing.T) {
 	u := newUpstream(t, answer200)
-	g := &rig{u, harness.Start(t, u.caddyfile("trusted_proxies static 127.0.0.0/8"), harness.Cleartext)}
+	g := &rig{u, inprocess.Start(t, u.caddyfile("trusted_proxies static 127.0.0.0/8"), harness.Cleartext)}
 	g.raw(t, "GET /files?path=/x HTTP/1.1\r\n"+target+"X-Forwarded-For: 203.0.113.9\r\nX-Forwarded-Proto: https\r\nX-Forwarded-Host: public.test\r\nX_Forwarded_Proto: forged\r\nConnection: close\r\n\r\n")
 	got := g.take()
 	for _, want := range []string{"X-Forwarded-For: 203.0.113.9, 127.0.0.1\r\n", "X-Forwarded-Proto: https\r\n", "X-Forwarded-Host: public.test\r\n"} {

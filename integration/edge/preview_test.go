@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // openPreviews is a gateway whose sandboxes have hosts below box.test: a, b, and
@@ -30,7 +31,7 @@ func openPreviews(t *testing.T, transport harness.Transport, answer string) *rig
 	}
 	caddyfile = strings.Replace(caddyfile, "keys off", "keys off\ndomain box.test", 1)
 	caddyfile = strings.Replace(caddyfile, "registry static {", "registry static {\n"+more, 1)
-	return &rig{u, harness.Start(t, caddyfile, transport)}
+	return &rig{u, inprocess.Start(t, caddyfile, transport)}
 }
 
 // Contract checklist 12; field reports E06, E10, E11 and E13.

@@ -12,6 +12,7 @@ import (
 	"testing"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // upstream is ROCK, both roles, and a sandbox: a server that keeps every byte it
@@ -129,5 +130,5 @@ type rig struct {
 func open(t *testing.T, transport harness.Transport, answer string) *rig {
 	t.Helper()
 	u := newUpstream(t, answer)
-	return &rig{u, harness.Start(t, u.caddyfile(""), transport)}
+	return &rig{u, inprocess.Start(t, u.caddyfile(""), transport)}
 }

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // lines of a Caddyfile that a test cares about: in the global block, in that of
@@ -31,7 +32,7 @@ func openWith(t *testing.T, transport harness.Transport, with lines) (*cluster, 
 	t.Helper()
 	k := newCluster(t)
 	k.add("alive", nil)
-	g := harness.Start(t, fmt.Sprintf(`{
+	g := inprocess.Start(t, fmt.Sprintf(`{
 	%s
 	e2b {
 		keys off

@@ -1,5 +1,5 @@
-// Package harness starts the gateway for a test: inside the test's process, or
-// as the real binary in a process of its own.
+// Package harness starts the gateway for a test: as the real binary in a
+// process of its own or, by its package inprocess, inside the test's process.
 //
 // Both take a Caddyfile as an operator would write it and change only what a
 // test must decide itself: every listener moves to a free loopback port, the
@@ -10,7 +10,8 @@
 // "domain "+[Domain]+":"+[Port] makes a gateway whose sandboxes have hosts that
 // every client on this machine can dial.
 //
-// It knows Caddy and nothing of E2B. Caddy's config is global to a process, so
+// It knows Caddy's config and nothing of E2B, and is not linked with Caddy: some
+// forty binaries of tests are, or are not, with it. Caddy's config is global to a process, so
 // gateways inside a process run one after the other; Start says so when a test
 // forgets.
 package harness

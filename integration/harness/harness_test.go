@@ -1,12 +1,16 @@
-package harness
+package harness_test
 
 import (
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"os/exec"
 	"strings"
 	"testing"
+
+	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // site answers with what the gateway saw of the connection.
@@ -30,16 +34,16 @@ func get(t *testing.T, c *http.Client, url string) string {
 	return string(body)
 }
 
-var protocolOf = map[Transport]string{Cleartext: "HTTP/1.1", TLS1: "HTTP/1.1", TLS2: "HTTP/2.0"}
+var protocolOf = map[harness.Transport]string{harness.Cleartext: "HTTP/1.1", harness.TLS1: "HTTP/1.1", harness.TLS2: "HTTP/2.0"}
 
 func TestAGatewayInTheProcessSpeaksTheTransportAskedFor(t *testing.T) {
-	for _, transport := range Transports {
+	for _, transport := range harness.Transports {
 		t.Run(string(transport), func(t *testing.T) {
-			g := Start(t, fmt.Sprintf(site, "here"), transport)
+			g := inprocess.Start(t, fmt.Sprintf(site, "here"), transport)
 			if got, want := get(t, g.Client(), g.URL), protocolOf[transport]+" here"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			if (g.CAFile != "") != transport.secure() {
+			if (g.CAFile != "") != (transport != harness.Cleartext) {
 				t.Errorf("CAFile is %q", g.CAFile)
 			}
 		})
@@ -47,9 +51,9 @@ func TestAGatewayInTheProcessSpeaksTheTransportAskedFor(t *testing.T) {
 }
 
 func TestTheBinarySpeaksTheTransportAskedFor(t *testing.T) {
-	for _, transport := range Transports {
+	for _, transport := range harness.Transports {
 		t.Run(string(transport), func(t *testing.T) {
-			p := Binary(t, fmt.Sprintf(site, "there"), transport)
+			p := harness.Binary(t, fmt.Sprintf(site, "there"), transport)
 			if got, want := get(t, p.Client(), p.URL), protocolOf[transport]+" there"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -61,7 +65,7 @@ func TestTheBinarySpeaksTheTransportAskedFor(t *testing.T) {
 }
 
 func TestTLS1OffersNoHTTP2(t *testing.T) {
-	g := Start(t, fmt.Sprintf(site, ""), TLS1)
+	g := inprocess.Start(t, fmt.Sprintf(site, ""), harness.TLS1)
 	c := &http.Client{Transport: &http.Transport{TLSClientConfig: g.TLS(), ForceAttemptHTTP2: true, DisableKeepAlives: true}}
 	if got := get(t, c, g.URL); !strings.HasPrefix(got, "HTTP/1.1") {
 		t.Errorf("a client that offers h2 got %q", got)
@@ -69,7 +73,7 @@ func TestTLS1OffersNoHTTP2(t *testing.T) {
 }
 
 func TestEachListenerHasItsOwnAddress(t *testing.T) {
-	g := Start(t, `
+	g := inprocess.Start(t, `
 :8080 {
 	respond one
 }
@@ -105,10 +109,10 @@ b.sandbox.test:8082 {
 }
 
 func TestTheCaddyfileKnowsThePortAndTheDomainLeadsThere(t *testing.T) {
-	for _, transport := range []Transport{TLS1, TLS2} {
+	for _, transport := range []harness.Transport{harness.TLS1, harness.TLS2} {
 		t.Run(string(transport), func(t *testing.T) {
-			g := Start(t, fmt.Sprintf(site, Domain+":"+Port), transport)
-			host := "49983-x." + Domain + g.URL[strings.LastIndex(g.URL, ":"):]
+			g := inprocess.Start(t, fmt.Sprintf(site, harness.Domain+":"+harness.Port), transport)
+			host := "49983-x." + harness.Domain + g.URL[strings.LastIndex(g.URL, ":"):]
 			if got, want := get(t, g.Client(), "https://"+host), protocolOf[transport]+" "+strings.TrimPrefix(host, "49983-x."); got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
@@ -117,7 +121,7 @@ func TestTheCaddyfileKnowsThePortAndTheDomainLeadsThere(t *testing.T) {
 }
 
 func TestAReloadKeepsTheAddressAndARefusedOneTheConfig(t *testing.T) {
-	g := Start(t, fmt.Sprintf(site, "first"))
+	g := inprocess.Start(t, fmt.Sprintf(site, "first"))
 	url, c := g.URL, g.Client()
 	g.Reload(fmt.Sprintf(site, "second"))
 	if got := get(t, c, url); !strings.HasSuffix(got, "second") {
@@ -132,7 +136,7 @@ func TestAReloadKeepsTheAddressAndARefusedOneTheConfig(t *testing.T) {
 }
 
 func TestTheBinaryReloads(t *testing.T) {
-	p := Binary(t, fmt.Sprintf(site, "first"))
+	p := harness.Binary(t, fmt.Sprintf(site, "first"))
 	url, c := p.URL, p.Client()
 	p.Reload(fmt.Sprintf(site, "second"))
 	if got := get(t, c, url); !strings.HasSuffix(got, "second") {
@@ -141,11 +145,24 @@ func TestTheBinaryReloads(t *testing.T) {
 }
 
 func TestAStoppedGatewayListensNoMore(t *testing.T) {
-	g := Start(t, fmt.Sprintf(site, ""))
+	g := inprocess.Start(t, fmt.Sprintf(site, ""))
 	address := strings.TrimPrefix(g.URL, "http://")
 	g.Stop()
 	if c, err := net.Dial("tcp", address); err == nil {
 		c.Close()
 		t.Errorf("somebody still listens on %s", address)
+	}
+}
+
+// To link Caddy is most of the processor time of a suite that runs nothing but the binary.
+func TestTheHarnessIsNotLinkedWithCaddy(t *testing.T) {
+	out, err := exec.Command("go", "list", "-deps", "github.com/caddy-e2b/gateway/integration/harness").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for dependency := range strings.FieldsSeq(string(out)) {
+		if strings.HasPrefix(dependency, "github.com/caddyserver/") {
+			t.Errorf("harness needs %s", dependency)
+		}
 	}
 }

@@ -7,17 +7,23 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-
-	"github.com/caddyserver/caddy/v2"
-	"github.com/caddyserver/caddy/v2/caddyconfig"
-	_ "github.com/caddyserver/caddy/v2/modules/standard" // what a Caddyfile may use
-
-	_ "github.com/caddy-e2b/gateway/module"
 )
+
+// Caddy is one inside the test's process. Package inprocess has it: a test
+// that needs none is not linked with all of Caddy.
+type Caddy interface {
+	// Adapt turns a Caddyfile into JSON.
+	Adapt(caddyfile string) (config []byte, err error)
+	// Load replaces the running config.
+	Load(config []byte) error
+	// Stop ends what runs.
+	Stop() error
+}
 
 // Gateway is a gateway inside the test's process.
 type Gateway struct {
 	Endpoint
+	caddy   Caddy
 	setting *setting
 	running bool
 }
@@ -27,13 +33,13 @@ var inUse atomic.Bool
 
 // Start runs a Caddyfile until the test ends. The transport is [Cleartext]
 // unless one is given. A config that Caddy refuses ends the test.
-func Start(t testing.TB, caddyfile string, transport ...Transport) *Gateway {
+func Start(t testing.TB, caddy Caddy, caddyfile string, transport ...Transport) *Gateway {
 	t.Helper()
 	if !inUse.CompareAndSwap(false, true) {
 		t.Fatal("another gateway runs in this process: Caddy's config is global, run such tests one after the other")
 	}
 	t.Cleanup(func() { inUse.Store(false) })
-	g := &Gateway{setting: newSetting(t, transport)}
+	g := &Gateway{caddy: caddy, setting: newSetting(t, transport)}
 	g.t = t
 	t.Cleanup(g.Stop)
 	// A port that was free may be taken before Caddy binds it.
@@ -66,12 +72,12 @@ func (g *Gateway) TryReload(caddyfile string) error {
 
 func (g *Gateway) load(caddyfile string) error {
 	g.t.Helper()
-	adapted, err := Adapt(g.setting.fill(g.t, caddyfile))
+	adapted, err := g.caddy.Adapt(g.setting.fill(g.t, caddyfile))
 	if err != nil {
 		return err
 	}
 	config, e := g.setting.apply(g.t, adapted)
-	if err := caddy.Load(config, true); err != nil {
+	if err := g.caddy.Load(config); err != nil {
 		if g.running { // what the refused config had opened is closed in the background
 			settle(g.t, g.addresses(), 1)
 		}
@@ -89,7 +95,7 @@ func (g *Gateway) Stop() {
 		return
 	}
 	g.running = false
-	if err := caddy.Stop(); err != nil {
+	if err := g.caddy.Stop(); err != nil {
 		g.t.Errorf("stopping the gateway: %v", err)
 	}
 	settle(g.t, g.setting.addresses, 0)
@@ -104,10 +110,4 @@ func readLog(t testing.TB, s *setting) string {
 		t.Fatal(err)
 	}
 	return string(b)
-}
-
-// Adapt turns a Caddyfile into JSON in this process.
-func Adapt(caddyfile string) ([]byte, error) {
-	config, _, err := caddyconfig.GetAdapter("caddyfile").Adapt([]byte(caddyfile), map[string]any{"filename": "Caddyfile"})
-	return config, err
 }

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/auth"
-	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/redistest"
 )
 
@@ -70,7 +70,7 @@ func TestAKeyIsTakenBackInARunningGatewayAlsoAfterAReload(t *testing.T) {
 				return fmt.Sprintf("{\ne2b {\n%s\ncluster a {\nadmin %s\nproxy %s\n}\nkeys %s\ntokens passthrough\n}\n}\n:8080 {\ne2b\n}\n",
 					more, rock.URL, rock.URL, s.option)
 			}
-			g := harness.Start(t, config(""))
+			g := inprocess.Start(t, config(""))
 			status := func() int {
 				r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, g.URL+"/v2/sandboxes?metadata=a%3Db", nil)
 				if err != nil {

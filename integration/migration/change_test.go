@@ -15,7 +15,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/caddy-e2b/gateway/auth"
-	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/redistest"
 	"github.com/caddy-e2b/gateway/integration/rock"
 )
@@ -95,7 +95,7 @@ func token(t *testing.T, body string) string {
 func TestProgramsKeepTheirSandboxesThroughTheChange(t *testing.T) {
 	whole, first := blocks(t, "caddyfile")[0], blocks(t, "caddyfile")[1]
 	s := open(t)
-	gateway := harness.Start(t, s.fill.Replace(first))
+	gateway := inprocess.Start(t, s.fill.Replace(first))
 	s.client = gateway.Client()
 
 	const api, data = "api.sandbox.example.com", "data.sandbox.example.com"

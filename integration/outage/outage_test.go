@@ -19,6 +19,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/redistest"
 	"github.com/caddy-e2b/gateway/integration/rock"
 )
@@ -61,7 +62,7 @@ func open(t *testing.T, o options) *scene {
 		}
 		o.proxy = proxy.URL()
 	}
-	s.Gateway = harness.Start(t, fmt.Sprintf(`{
+	s.Gateway = inprocess.Start(t, fmt.Sprintf(`{
 	e2b {
 		keys off
 		registry redis {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/redistest"
 	"github.com/caddy-e2b/gateway/integration/rock"
 )
@@ -67,7 +68,7 @@ func open(t *testing.T, registry string) *scene {
 	if address, ok := strings.CutPrefix(registry, "redis "); ok {
 		registry = "redis {\n address " + address + "\n}"
 	}
-	s.Gateway = harness.Start(t, fmt.Sprintf(`{
+	s.Gateway = inprocess.Start(t, fmt.Sprintf(`{
 	e2b {
 		keys static {
 			key %s alice {

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // BenchmarkThroughput relays an answer, and a request's body, of 64 MiB from a
@@ -19,7 +19,7 @@ import (
 func BenchmarkThroughput(b *testing.B) {
 	const size = 64 << 20
 	s := build(b, "")
-	g := harness.Start(b, s.config)
+	g := inprocess.Start(b, s.config)
 	box := s.create(b, "a")
 	for _, port := range []int{hidden, published} {
 		serve(b, box, port, func(w http.ResponseWriter, r *http.Request) {
@@ -71,7 +71,7 @@ func BenchmarkThroughput(b *testing.B) {
 // of the handshake and of the wait for a refusal.
 func BenchmarkFirstRequest(b *testing.B) {
 	s := build(b, "")
-	g := harness.Start(b, s.config)
+	g := inprocess.Start(b, s.config)
 	box := s.create(b, "a")
 	for _, port := range []int{hidden, published} {
 		serve(b, box, port, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Connection", "close") })

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
 // random is a stream of bytes that repeats nothing, and its hash.
@@ -36,7 +36,7 @@ func TestEveryByteOfALargeBodyPassesInBothDirections(t *testing.T) {
 	for _, transport := range transports {
 		t.Run(string(transport), func(t *testing.T) {
 			s := build(t, "")
-			g := harness.Start(t, s.config, transport)
+			g := inprocess.Start(t, s.config, transport)
 			box := s.create(t, "a")
 			serve(t, box, hidden, func(w http.ResponseWriter, r *http.Request) {
 				if r.Method == http.MethodPost {
@@ -71,7 +71,7 @@ func TestAClientThatDoesNotReadHoldsTheSandboxBack(t *testing.T) {
 	for _, transport := range transports {
 		t.Run(string(transport), func(t *testing.T) {
 			s := build(t, "")
-			g := harness.Start(t, s.config, transport)
+			g := inprocess.Start(t, s.config, transport)
 			box := s.create(t, "a")
 			var written atomic.Int64
 			serve(t, box, hidden, func(w http.ResponseWriter, r *http.Request) {
@@ -116,7 +116,7 @@ func TestAnAnswerThatLosesItsSandboxOrItsProgramLooksCut(t *testing.T) {
 			} {
 				t.Run(fmt.Sprintf("%s, length %d, %s", transport, length, death), func(t *testing.T) {
 					s := build(t, "")
-					g := harness.Start(t, s.config, transport)
+					g := inprocess.Start(t, s.config, transport)
 					box := s.create(t, "a")
 					program := serve(t, box, hidden, func(w http.ResponseWriter, r *http.Request) {
 						if length >= 0 {

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/rock"
 )
 
@@ -17,7 +17,7 @@ func TestPortsAreReachedByTheWordOfTheAdminRoleAlone(t *testing.T) {
 		for _, transport := range transports {
 			t.Run(mode+", "+string(transport), func(t *testing.T) {
 				s := build(t, "mode "+mode)
-				g := harness.Start(t, s.byControl, transport)
+				g := inprocess.Start(t, s.byControl, transport)
 				box := s.create(t, "a")
 				serve(t, box, hidden, hello)
 				serve(t, box, published, hello)
@@ -40,7 +40,7 @@ func TestPortsAreReachedByTheWordOfTheAdminRoleAlone(t *testing.T) {
 // has the ports of its former life.
 func TestAPortOfASandboxThatIsStartedAgainIsWaitedForWithoutItsRecord(t *testing.T) {
 	s := build(t, "", func(o *rock.Options) { o.StartDelay = 2 * time.Second })
-	g := harness.Start(t, s.byControl)
+	g := inprocess.Start(t, s.byControl)
 	box := s.create(t, "a")
 	for _, path := range []string{"/stop", "/restart"} {
 		resp, err := http.Post(s.admin+"/apis/envs/sandbox/v1"+path, "application/json", strings.NewReader(`{"sandbox_id":"a"}`))
@@ -61,7 +61,7 @@ func TestAPortOfASandboxThatIsStartedAgainIsWaitedForWithoutItsRecord(t *testing
 
 func TestAnAdminRoleThatDoesNotTellThePortsIsDontKnow(t *testing.T) {
 	s := build(t, "")
-	g := harness.Start(t, s.byControl)
+	g := inprocess.Start(t, s.byControl)
 	box := s.create(t, "a")
 	serve(t, box, published, hello)
 	s.rock.Faults().Add(rock.Fault{Match: rock.Match{Role: rock.Admin, Path: "/apis/envs/sandbox/v1/get_status"}, Kind: rock.AnswerWith, At: rock.BeforeHandler,

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/rock"
 )
 
@@ -124,7 +125,7 @@ func client(g *harness.Gateway, call string, port int) *connect.Client[message, 
 // Field report H11.
 func TestGRPCServicesAreReachedByHTTP2(t *testing.T) {
 	s := build(t, "")
-	g := harness.Start(t, s.config, harness.TLS2)
+	g := inprocess.Start(t, s.config, harness.TLS2)
 	box := s.create(t, "a")
 	for _, port := range []int{hidden, published} {
 		serveGRPC(t, box, port)
@@ -204,7 +205,7 @@ func TestGRPCServicesAreReachedByHTTP2(t *testing.T) {
 
 func TestAGRPCCallToAClosedPortIsToldInGRPC(t *testing.T) {
 	s := build(t, "")
-	g := harness.Start(t, s.config, harness.TLS2)
+	g := inprocess.Start(t, s.config, harness.TLS2)
 	s.create(t, "a")
 	for _, port := range []int{hidden, published} {
 		_, err := client(g, "Unary", port).CallUnary(t.Context(), connect.NewRequest(wrapperspb.String("hello")))
@@ -223,7 +224,7 @@ func TestAGRPCStreamThatLosesItsSandboxIsToldSo(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, %d", call, port), func(t *testing.T) {
 				s := build(t, "")
-				g := harness.Start(t, s.config, harness.TLS2)
+				g := inprocess.Start(t, s.config, harness.TLS2)
 				arrived := serveGRPC(t, s.create(t, "a"), port)
 				stream := client(g, call, port).CallBidiStream(t.Context())
 				if err := stream.Send(wrapperspb.String("x")); err != nil {

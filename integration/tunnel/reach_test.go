@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/rock"
 )
 
@@ -24,7 +24,7 @@ func TestPortsAreReachedWhereTheRecordMapsThemAndElseThroughTheRocklet(t *testin
 		for _, transport := range transports {
 			t.Run(mode+", "+string(transport), func(t *testing.T) {
 				s := build(t, "mode "+mode)
-				g := harness.Start(t, s.config, transport)
+				g := inprocess.Start(t, s.config, transport)
 				box := s.create(t, "a")
 				serve(t, box, hidden, hello)
 				serve(t, box, published, hello)
@@ -66,7 +66,7 @@ func TestAPortThatIsNotMappedIsNeverDialledOnTheHost(t *testing.T) {
 	for options, reached := range map[string]bool{"": false, "unmapped_ports tunnel": false, "unmapped_ports refuse": false, "unmapped_ports dial": true} {
 		t.Run(options, func(t *testing.T) {
 			s := build(t, "mode direct\n"+options)
-			g := harness.Start(t, s.config)
+			g := inprocess.Start(t, s.config)
 			s.create(t, "a")
 			resp, err := g.Client().Do(request(t, http.MethodGet, g.URL, "a", port, nil))
 			if err != nil {
@@ -87,7 +87,7 @@ func TestAPortThatIsNotMappedIsNeverDialledOnTheHost(t *testing.T) {
 // is below a second on a machine that does nothing else.
 func TestAPortThatIsClosedIsToldSoon(t *testing.T) {
 	s := build(t, "")
-	g := harness.Start(t, s.config)
+	g := inprocess.Start(t, s.config)
 	s.create(t, "a")
 	client := g.Client()
 	for _, port := range []int{hidden, published} {
@@ -111,7 +111,7 @@ func TestAPortThatIsClosedIsToldSoon(t *testing.T) {
 // Nothing is sent to a sandbox on the word of a rocklet that cannot be understood.
 func TestARockletWithoutPortForwardIsDontKnow(t *testing.T) {
 	s := build(t, "")
-	g := harness.Start(t, s.config)
+	g := inprocess.Start(t, s.config)
 	s.create(t, "a")
 	s.rock.Faults().Add(rock.Fault{Match: rock.Match{Role: rock.Rocklet}, Kind: rock.AnswerWith, At: rock.BeforeHandler,
 		Answer: rock.Answer{Status: 404, Body: "Not Found"}})
@@ -123,7 +123,7 @@ func TestARockletWithoutPortForwardIsDontKnow(t *testing.T) {
 
 func TestASandboxThatIsGoneIsNotAClosedPort(t *testing.T) {
 	s := build(t, "")
-	g := harness.Start(t, s.config)
+	g := inprocess.Start(t, s.config)
 	box := s.create(t, "a")
 	serve(t, box, hidden, hello)
 	client := g.Client()

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/rock"
 )
 
@@ -170,7 +171,7 @@ func TestManyWebSocketsGoThroughTheRockletAtOnce(t *testing.T) {
 	for _, transport := range []harness.Transport{harness.Cleartext, harness.TLS1} {
 		t.Run(string(transport), func(t *testing.T) {
 			s := build(t, "")
-			g := harness.Start(t, s.config, transport)
+			g := inprocess.Start(t, s.config, transport)
 			box := s.create(t, "a")
 			serveSockets(t, box, hidden, echo)
 			talkAll(t, &g.Endpoint, hidden)
@@ -181,7 +182,7 @@ func TestManyWebSocketsGoThroughTheRockletAtOnce(t *testing.T) {
 
 func TestTheServiceClosesAWebSocketWithItsOwnCode(t *testing.T) {
 	s := build(t, "")
-	g := harness.Start(t, s.config)
+	g := inprocess.Start(t, s.config)
 	serveSockets(t, s.create(t, "a"), hidden, func(s *socket) { s.send(closeFrame, "\x0f\xa1bye") })
 	c, err := dialSocket(&g.Endpoint, "a", hidden)
 	if err != nil {
@@ -195,7 +196,7 @@ func TestTheServiceClosesAWebSocketWithItsOwnCode(t *testing.T) {
 
 func TestASandboxThatDiesClosesItsWebSocketsWith1011(t *testing.T) {
 	s := build(t, "")
-	g := harness.Start(t, s.config)
+	g := inprocess.Start(t, s.config)
 	box := s.create(t, "a")
 	serveSockets(t, box, hidden, echo)
 	c, err := dialSocket(&g.Endpoint, "a", hidden)
@@ -215,7 +216,7 @@ func TestASandboxThatDiesClosesItsWebSocketsWith1011(t *testing.T) {
 func TestASilentWebSocketOutlivesThePingsOfTheRocklet(t *testing.T) {
 	const ping = 200 * time.Millisecond
 	s := build(t, "", func(o *rock.Options) { o.RockletPing = ping })
-	g := harness.Start(t, s.config)
+	g := inprocess.Start(t, s.config)
 	serveSockets(t, s.create(t, "a"), hidden, func(s *socket) {
 		silence := time.NewTimer(10 * ping)
 		defer silence.Stop()
@@ -236,7 +237,7 @@ func TestASilentWebSocketOutlivesThePingsOfTheRocklet(t *testing.T) {
 // has ended both.
 func TestAClientThatLeavesEndsThePortForward(t *testing.T) {
 	s := build(t, "")
-	g := harness.Start(t, s.config)
+	g := inprocess.Start(t, s.config)
 	box := s.create(t, "a")
 	left := make(chan error, 1)
 	serveSockets(t, box, hidden, func(s *socket) {
