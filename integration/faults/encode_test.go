@@ -25,10 +25,11 @@ func TestNoStreamIsCompressed(t *testing.T) {
 	}
 	for _, transport := range harness.Transports {
 		t.Run(string(transport), func(t *testing.T) {
-			g := openDirect(t, transport, everything, func(c *net.TCPConn, r *http.Request) {
+			g := openDirect(t, transport, everything, func(c *net.TCPConn, r *http.Request) bool {
 				answerType := r.Header.Get("X-Answer")
 				_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nEtag: \"own\"\r\nVary: X-Own\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
 					answerType, len(bodies[answerType]), bodies[answerType])
+				return true
 			})
 			send := clientOf(t, &g.Endpoint)
 			for answerType, body := range bodies {
