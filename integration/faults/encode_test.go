@@ -27,8 +27,8 @@ func TestNoStreamIsCompressed(t *testing.T) {
 		t.Run(string(transport), func(t *testing.T) {
 			g := openDirect(t, transport, everything, func(c *net.TCPConn, r *http.Request) bool {
 				answerType := r.Header.Get("X-Answer")
-				_, _ = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: %s\r\nEtag: \"own\"\r\nVary: X-Own\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
-					answerType, len(bodies[answerType]), bodies[answerType])
+				_, _ = fmt.Fprintf(c, "%s%x\r\n%s\r\n0\r\n\r\n", head(answerType, "Etag: \"own\"\r\n", "Vary: X-Own\r\n"),
+					len(bodies[answerType]), bodies[answerType])
 				return true
 			})
 			send := clientOf(t, &g.Endpoint)
@@ -38,14 +38,16 @@ func TestNoStreamIsCompressed(t *testing.T) {
 					if answerType[0] == 't' {
 						method, path = "GET", "/files?path=/events"
 					}
-					request := toApp(method, path, [2]string{"X-Answer", answerType}, [2]string{"Content-Type", answerType}, [2]string{"Accept-Encoding", "gzip, zstd"})
+					request := toApp(method, path, [2]string{"X-Answer", answerType}, [2]string{"Content-Type", answerType},
+						[2]string{"Accept-Encoding", "gzip, zstd"})
 					request.header[1][1] = port
 					got, err := send(request)
 					if err != nil {
 						t.Fatalf("%s, port %s: %v", answerType, port, err)
 					}
 					what := answerType + " at port " + port
-					(&seen{status: 200, body: body, end: whole, header: http.Header{"Content-Encoding": nil, "Etag": {`"own"`}}}).compare(t, what, got)
+					want := &seen{status: 200, body: body, end: whole, header: http.Header{"Content-Encoding": nil, "Etag": {`"own"`}}}
+					want.compare(t, what, got)
 					if vary := strings.Join(got.header["Vary"], ", "); vary != "X-Own" {
 						t.Errorf("%s: Vary: %s", what, vary)
 					}

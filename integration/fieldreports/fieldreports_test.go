@@ -59,8 +59,10 @@ func TestEachReportHasATestThatNamesIt(t *testing.T) {
 }
 
 var (
-	cited = regexp.MustCompile(`[Ff]ield\s+(?://\s+)?reports?\s+(?://\s+)?((?:[A-Z][0-9]{2}(?:,?\s+(?://\s+)?(?:and|to)?\s*)?)+)`)
-	ids   = regexp.MustCompile(`[A-Z][0-9]{2}`)
+	// ids behind "Field report", "field reports A01, A02 and", over the lines of a comment.
+	cited = regexp.MustCompile(`[Ff]ield\s+(?://\s+)?reports?\s+(?://\s+)?` +
+		`((?:[A-Z][0-9]{2}(?:,?\s+(?://\s+)?(?:and|to)?\s*)?)+)`)
+	ids = regexp.MustCompile(`[A-Z][0-9]{2}`)
 )
 
 // A test that names a report belongs into its row, or the page tells less than there is.

@@ -62,7 +62,8 @@ func page(t *testing.T) []report {
 			cells[i] = strings.TrimSpace(strings.ReplaceAll(cells[i], "\x00", "|"))
 		}
 		reports = append(reports, report{
-			id: cells[0], section: section, wrong: cells[1], holds: cells[2], tests: tests(t, cells[0], cells[3]), differs: cells[4],
+			id: cells[0], section: section, wrong: cells[1], holds: cells[2],
+			tests: tests(t, cells[0], cells[3]), differs: cells[4],
 		})
 	}
 	return reports

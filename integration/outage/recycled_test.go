@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/caddy-e2b/gateway/integration/harness"
+	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 	"github.com/caddy-e2b/gateway/integration/redistest"
 )
 
@@ -29,7 +29,7 @@ func TestARecycledAddressIsNotTheFirstSandboxsAnyMore(t *testing.T) {
 	}))
 	defer upstream.Close()
 	s := &scene{redis: redistest.Start(t, redistest.Options{})}
-	s.Gateway = harness.Start(t, fmt.Sprintf(`{
+	s.Gateway = inprocess.Start(t, fmt.Sprintf(`{
 	e2b {
 		keys off
 		registry redis {
