@@ -23,9 +23,9 @@ import (
 // gateway in a bubble, and what the client has got is held against the promises: the whole envelopes of what was sent and exactly one end, with the true
 // cause, or an abort; never two ends, never half an envelope, never a byte after the end.
 //
-// Each of these faults, planted in the relay, is found: the end is not written, or written twice, or although an envelope is torn; what comes after
-// the last envelope is read on; half an envelope is passed on; a result that was delivered is called lost; a stream without trailers is called whole; the registry is
-// not asked for the cause; the deadline is nobody's.
+// Each of these faults was planted in the relay and found: the end is not written, or written twice, or although an envelope is torn; that it is torn goes
+// unseen; half an envelope is passed on; what comes after the last envelope is read on, or is passed on with it (by the long streams only); a result that was
+// delivered is called lost.
 
 // ending is what happens when a sandbox has sent all that it sends.
 type ending string

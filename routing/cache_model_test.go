@@ -17,15 +17,16 @@ import (
 // that was told to anybody is held against what was true. [TestCacheKeepsItsPromisesInEveryShortHistory] plays all histories up to a length, and
 // [TestCacheKeepsItsPromisesInLongHistories] such as are drawn.
 //
-// Each of these faults, planted in the cache, is found by both:
+// Each of these faults was planted in the cache and found, but for two by both:
 //
-//   - the fence: fence does nothing; finish looks at no epoch; a newer answer does not outdate earlier questions; Forget fences nothing;
+//   - the fence: fence does nothing; finish looks at no epoch; Forget fences nothing; an outdated question is shared;
 //   - invalidation: Invalidate drops nothing; the epoch is not counted; a record of the life that was deleted through us is believed;
 //   - single flight: Fresh shares a question that was put before; a lookup does not follow the earlier one; only one waiter is told;
 //   - outages: an error is remembered as gone; a caller that leaves takes the lookup with it; a route that does not run is a last known one;
-//   - time: the age counts from the answer and not from the question.
+//   - time: a hit makes the age anew; what is not running is remembered as long as a route.
 //
-// That the memory is not bounded is found by the second only, because it takes several sandboxes.
+// That an age counts from the answer and not from the question, and that a newer answer does not outdate earlier questions, is found by the first only in a short
+// run. That the memory is not bounded is found by the second only, because it takes several sandboxes.
 
 // step is what happens next in a history.
 type step byte

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// longest is how long the streams are, in bytes, of which all splits are tried: there are 2^10 of one of 11.
-const longest = 11
+// longest is how long the streams are, in bytes, of which all splits are tried: there are 2^8 of one of 9.
+const longest = 9
 
 // Contract checklist 37. Every way in which a short stream can come in pieces, for who pushes and for who pulls, with each end. What must be delivered is
 // read off the whole stream; see also FuzzRelay, which tries longer ones.
