@@ -117,7 +117,7 @@ func jumpPlace(program string) (int64, error) {
 }
 
 var clockFaults = []fault{
-	{name: "the clock jumps", fits: func(k kind) bool { return k.special == clocked }, weight: 16, once: true, begin: func(w *world, s step) func() {
+	{name: "the clock jumps", fits: func(k kind) bool { return k.special == clocked }, weight: 16, once: true, family: "gateway", begin: func(w *world, s step) func() {
 		jumps := []time.Duration{time.Second, time.Minute, time.Hour, 400 * 24 * time.Hour}
 		by := jumps[s.b%len(jumps)]
 		if s.c%2 == 0 {

@@ -1,6 +1,8 @@
 package chaos
 
 import (
+	"os"
+	"strings"
 	"syscall"
 	"time"
 )
@@ -23,7 +25,14 @@ var gatewayFaults = []fault{
 		go func() {
 			defer close(over)
 			for {
-				if err := g.reload(); err != nil {
+				if !migrates() {
+					w.ledger.down(g.number, false)
+				}
+				err := g.reload()
+				if !migrates() {
+					w.ledger.up(g.number)
+				}
+				if err != nil {
 					w.Errorf("seed %d: reloading gateway %d: %v", w.seed, g.number, err)
 					return
 				}
@@ -37,6 +46,15 @@ var gatewayFaults = []fault{
 		return func() { close(stop); <-over }
 	}},
 }
+
+// migrates reports a kernel that hands connections which are being opened from a listener that closes to the one that takes its place.
+// Without it (net.ipv4.tcp_migrate_req, see "Reloads" in the README) Caddy resets those, and a client of them has no answer.
+func migrates() bool {
+	b, err := os.ReadFile(migrateReq)
+	return err == nil && strings.TrimSpace(string(b)) == "1"
+}
+
+const migrateReq = "/proc/sys/net/ipv4/tcp_migrate_req"
 
 // replace ends a gateway, and begins another in its place.
 func (w *world) replace(s step, signal syscall.Signal) func() {

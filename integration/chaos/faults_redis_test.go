@@ -37,7 +37,7 @@ var redisFaults = []fault{
 		}
 	}},
 	{name: "a record flaps", fits: func(k kind) bool { return k.registry != control }, weight: 1, begin: flap},
-	{name: "Redis fails over", fits: in(sentinel), weight: 4, once: true, family: "redis", begin: func(w *world, _ step) func() {
+	{name: "Redis fails over", fits: in(sentinel), weight: 2, once: true, family: "redis", begin: func(w *world, _ step) func() {
 		w.store.pair.Failover()
 		return func() {}
 	}},

@@ -22,12 +22,12 @@ type store struct {
 	wire     *wire // to the one
 	config   string
 	client   goredis.UniversalClient
-	slotHome map[string]int // where resharding has brought a key
+	slotHome map[int64]int // where resharding has brought a slot
 }
 
 func newStore(t testing.TB, r registry) *store {
 	t.Helper()
-	s := &store{slotHome: map[string]int{}}
+	s := &store{slotHome: map[int64]int{}}
 	const small = "pool_size 4\n timeout 500ms\n"
 	switch r {
 	case plain:
@@ -140,20 +140,20 @@ func insist(do func(context.Context) error) (err error) {
 
 // move gives the slot of a sandbox's record, with what is in it, to another node of the Cluster.
 func (s *store) move(key string, to int) {
-	from, moved := s.slotHome[key]
+	slot := s.shards.Nodes[0].Do("CLUSTER", "KEYSLOT", key).(int64)
+	from, moved := s.slotHome[slot]
 	if !moved {
 		from = s.shards.Owner(key)
 	}
 	if from == to {
 		return
 	}
-	reshard(s.shards.Nodes[:], key, from, to)
-	s.slotHome[key] = to
+	reshard(s.shards.Nodes[:], slot, from, to)
+	s.slotHome[slot] = to
 }
 
-func reshard(nodes []*redistest.Server, key string, from, to int) {
+func reshard(nodes []*redistest.Server, slot int64, from, to int) {
 	source, target := nodes[from], nodes[to]
-	slot := source.Do("CLUSTER", "KEYSLOT", key)
 	sourceID, targetID := source.Do("CLUSTER", "MYID"), target.Do("CLUSTER", "MYID")
 	target.Do("CLUSTER", "SETSLOT", slot, "IMPORTING", sourceID)
 	source.Do("CLUSTER", "SETSLOT", slot, "MIGRATING", targetID)
