@@ -81,7 +81,7 @@ soak: deps
 # The short form of it is part of `make test`. Some worlds need a network namespace, which root may make, and who else the kernel lets.
 chaos: deps
 	@integration/tools/install.sh chaos
-	go test -count=1 -timeout 1h -parallel 8 -v ./integration/chaos -run TestWhateverHappensThePromisesHold -seeds 1000 $(ARGS)
+	go test -count=1 -timeout 1h -v ./integration/chaos -run TestWhateverHappensThePromisesHold -seeds 1000 $(ARGS)
 
 # No part of it is in `make test`: what it needs is too large.
 rock: rock-deps

@@ -126,7 +126,7 @@ var clockFaults = []fault{
 		g := w.gateways[s.a%len(w.gateways)]
 		setClock(w, g, by)
 		// It is checked that it is so: a clock that does not jump proves nothing.
-		if off := g.clock(w).Sub(time.Now()) - by; off.Abs() > 10*time.Second {
+		if off := time.Until(g.clock(w)) - by; off.Abs() > 10*time.Second {
 			w.Errorf("seed %d: the clock of gateway %d should be off by %v, and is off by %v more", w.seed, g.number, by, off)
 		}
 		return func() {

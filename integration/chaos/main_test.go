@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"slices"
+	"strconv"
 	"syscall"
 	"testing"
 )
@@ -17,6 +18,10 @@ const inside = "E2B_CHAOS_INSIDE"
 // kernel lets them have a user namespace.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	// Worlds wait most of the time: all of them at once are no more than two cores can do.
+	if err := flag.Set("test.parallel", strconv.Itoa(len(kinds))); err != nil {
+		panic(err)
+	}
 	if !slices.ContainsFunc(slices.Collect(flatten(plans())), func(p plan) bool { return inTheDark(p.kind) }) {
 		os.Exit(m.Run())
 	}
