@@ -2,6 +2,7 @@ package chaos
 
 import (
 	"context"
+	"sync"
 	"time"
 )
 
@@ -37,13 +38,17 @@ var redisFaults = []fault{
 		}
 	}},
 	{name: "a record flaps", fits: func(k kind) bool { return k.registry != control }, weight: 1, begin: flap},
-	{name: "Redis fails over", fits: in(sentinel), weight: 2, once: true, family: "redis", begin: func(w *world, _ step) func() {
+	{name: "Redis fails over", fits: in(sentinel), weight: 1, once: true, family: "redis", begin: func(w *world, _ step) func() {
 		w.store.pair.Failover()
 		return func() {}
 	}},
-	{name: "the master is stopped", fits: in(sentinel), weight: 1, once: true, family: "redis", begin: func(w *world, _ step) func() {
-		w.store.pair.Primary.Pause()
-		return w.store.pair.Primary.Resume
+	// Shorter than the sentinel waits: a failover takes it a quarter of a minute to come to rest from, and there is a fault for that.
+	{name: "the master is stopped", fits: in(sentinel), weight: 1, once: true, family: "redis", begin: func(w *world, s step) func() {
+		master := w.store.pair.Primary
+		master.Pause()
+		resume := sync.OnceFunc(master.Resume)
+		time.AfterFunc(min(s.lasts, 200*time.Millisecond), resume)
+		return resume
 	}},
 	{name: "slots move", fits: in(sharded), weight: 4, once: true, family: "redis", begin: func(w *world, s step) func() {
 		for i, id := range w.names() {
