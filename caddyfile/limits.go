@@ -28,8 +28,10 @@ type LimitsConfig struct {
 	Sandbox *auth.Limits `json:"sandbox,omitempty"`
 
 	// Headers is the longest that the request line and the headers of a request
-	// may be together, in bytes. Longer ones are answered with 431. A negative
-	// value leaves it to Caddy's max_header_size. Default: 64 KiB.
+	// may be together, in bytes. Longer ones are answered with 431. Servers with
+	// the handler e2b let twice as much in, unless their max_header_size says
+	// otherwise: beyond it a client gets a line of text, and the connection ends. A
+	// negative value leaves it to max_header_size. Default: 64 KiB.
 	Headers int64 `json:"headers,omitempty"`
 }
 

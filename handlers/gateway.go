@@ -136,7 +136,7 @@ func New(opt Options) *Gateway {
 		opt.MaxControlBody = 1 << 20
 	}
 	if opt.MaxHeader == 0 {
-		opt.MaxHeader = defaultMaxHeader
+		opt.MaxHeader = DefaultMaxHeader
 	}
 	if opt.BufferBody == 0 {
 		opt.BufferBody = 64 << 10

@@ -12,8 +12,8 @@ import (
 	"github.com/caddy-e2b/gateway/routing"
 )
 
-// defaultMaxHeader is the default of Options.MaxHeader, in bytes.
-const defaultMaxHeader = 64 << 10
+// DefaultMaxHeader is the default of Options.MaxHeader, in bytes.
+const DefaultMaxHeader = 64 << 10
 
 // headerSize is what the head of a request takes in HTTP/1.1, in bytes: the
 // request line, and every header with its colon, space and line end.

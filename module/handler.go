@@ -98,6 +98,7 @@ func (h *Handler) Provision(ctx caddy.Context) error {
 		if server.IdleTimeout == 0 {
 			server.IdleTimeout = caddy.Duration(idleTimeout)
 		}
+		makeRoom(server, app.(*App).Limits)
 		drainOnExit(ctx, server)
 		app.(*App).adviseListener(server)
 	}

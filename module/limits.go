@@ -1,14 +1,18 @@
 package module
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log/slog"
+
+	"github.com/caddyserver/caddy/v2/modules/caddyhttp"
 
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/auth/limit"
 	"github.com/caddy-e2b/gateway/auth/limit/share"
 	e2bcaddyfile "github.com/caddy-e2b/gateway/caddyfile"
+	"github.com/caddy-e2b/gateway/handlers"
 	"github.com/caddy-e2b/gateway/routing/redis"
 )
 
@@ -96,4 +100,17 @@ func maxHeader(c *e2bcaddyfile.LimitsConfig) int {
 		return 0
 	}
 	return int(c.Headers)
+}
+
+// caddysHeader is what Caddy lets the head of a request be on a server of which nothing
+// else is said, in bytes.
+const caddysHeader = 16 << 10
+
+// makeRoom lets heads reach the gateway that are longer than its own limit, so that it
+// is this one that is told, in words: Caddy ends the connection behind a line of text
+// that no SDK can read. What the operator has said of the server holds.
+func makeRoom(server *caddyhttp.Server, c *e2bcaddyfile.LimitsConfig) {
+	if limit := cmp.Or(maxHeader(c), handlers.DefaultMaxHeader); server.MaxHeaderBytes == caddysHeader && limit > 0 {
+		server.MaxHeaderBytes = max(caddysHeader, 2*limit)
+	}
 }
