@@ -59,7 +59,7 @@ func TestAnyHostIsRoutedByItsHeaders(t *testing.T) {
 	}
 }
 
-// Field reports M01, M02, M05, M06, M07 and M08.
+// Field reports H07, M01, M02, M05, M06, M07 and M08.
 func TestWhatTheGatewayAloneMaySayIsGoneUpstream(t *testing.T) {
 	g := open(t, harness.Cleartext, answer200)
 	names := []string{

@@ -126,7 +126,7 @@ func TestOverHTTP2APreviewHostIsTheOneThatIsAskedFor(t *testing.T) {
 	}
 }
 
-// Field reports E12 and H13.
+// Field reports E12, H13 and L03.
 func TestAnAppsAnswerComesBackAsItWasGiven(t *testing.T) {
 	g := openPreviews(t, harness.Cleartext, "")
 	g.answer = "HTTP/1.1 302 Found\r\nLocation: http://" + g.address + "/login?a=%2F\r\nSet-Cookie: a=1; Expires=Wed, 01 Dec 2027 00:00:00 GMT\r\nSet-Cookie: b=2\r\n" +

@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
@@ -20,6 +21,12 @@ import (
 type upstream struct {
 	address string
 	answer  string // to the byte
+	// script, if not nil, answers in the place of answer, and says whether the
+	// connection goes on.
+	script func(r *http.Request, c net.Conn) bool
+	open   atomic.Int32 // connections
+	// forgetful, it keeps nothing.
+	forgetful bool
 
 	listener net.Listener
 	conns    sync.WaitGroup
@@ -44,7 +51,12 @@ func newUpstream(t *testing.T, answer string) *upstream {
 			if err != nil {
 				return
 			}
-			u.conns.Go(func() { defer c.Close(); u.serve(c) })
+			u.conns.Go(func() {
+				u.open.Add(1)
+				defer u.open.Add(-1)
+				defer c.Close()
+				u.serve(c)
+			})
 		}
 	})
 	return u
@@ -56,6 +68,12 @@ func (u *upstream) serve(c net.Conn) {
 		r, err := http.ReadRequest(br)
 		if err != nil {
 			return
+		}
+		if u.script != nil {
+			if !u.script(r, c) {
+				return
+			}
+			continue
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
 		if _, err := io.WriteString(c, u.answer); err != nil {
@@ -70,6 +88,9 @@ func (u *upstream) serve(c net.Conn) {
 
 // Write implements io.Writer.
 func (u *upstream) Write(p []byte) (int, error) {
+	if u.forgetful {
+		return len(p), nil
+	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	return u.got.Write(p)
