@@ -100,7 +100,7 @@ func TestTheEndOfACallEndsItsDial(t *testing.T) {
 	})
 }
 
-// A connection that the other side has closed meanwhile is no reason to fail: not a
+// Field report H01. A connection that the other side has closed meanwhile is no reason to fail: not a
 // byte was written to it. net/http does not look before it writes.
 func TestAConnectionThatHasEndedIsReplaced(t *testing.T) {
 	ended := make(chan struct{})

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
@@ -75,6 +76,51 @@ func TestStreamsShareConnectionsWithinOneLifeAndNeverAcrossLives(t *testing.T) {
 	first, again, other := from("life1"), from("life1"), from("life2")
 	if first != again || first == other {
 		t.Errorf("life1 at %s and %s, life2 at %s", first, again, other)
+	}
+}
+
+// Field report H06. What a client does not take of one answer holds back no other on the
+// same connection.
+func TestAnAnswerThatNobodyReadsStopsNoOther(t *testing.T) {
+	address := h2cServer(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-Large") == "" {
+			io.WriteString(w, r.RemoteAddr)
+			return
+		}
+		for {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	})
+	tr := New(Config{})
+	defer tr.CloseIdle()
+	large := h2cRequest(t, "l", address, nil)
+	large.Header.Set("X-Large", "yes")
+	resp, err := tr.RoundTrip(large)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if _, err := io.ReadFull(resp.Body, make([]byte, 1<<20)); err != nil { // it is under way
+		t.Fatal(err)
+	}
+	<-time.After(300 * time.Millisecond) // until its window is full
+	from := map[string]bool{}
+	begun := time.Now()
+	for range 50 {
+		resp, err := tr.RoundTrip(h2cRequest(t, "l", address, nil))
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if from[string(b)] = true; err != nil {
+			t.Fatal(err)
+		}
+	}
+	if took := time.Since(begun); took > 10*time.Second || len(from) != 1 {
+		t.Errorf("50 calls took %v, on %d connections", took, len(from))
 	}
 }
 

@@ -70,7 +70,7 @@ func TestNoShortStreamIsCut(t *testing.T) {
 	}
 }
 
-// A server may close a connection at the instant at which it is used again. Such a call
+// Field report H01. A server may close a connection at the instant at which it is used again. Such a call
 // has failed; none may be carried out twice, and none that was answered be lost.
 func TestNothingIsDoneTwiceWhateverTheServerCloses(t *testing.T) {
 	done := make([]atomic.Int32, calls+1)

@@ -9,6 +9,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"os"
+	"os/exec"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -226,11 +228,22 @@ func TestADialIsBoundedByItsTimeout(t *testing.T) {
 	})
 }
 
-// Field report H07: the environment's proxy is not for sandboxes.
+// Field report H07: the environment's proxy is not for sandboxes. net/http reads the
+// environment once in a process, so that another one has to try.
 func TestTheProxyOfTheEnvironmentIsIgnored(t *testing.T) {
+	const proxied = "E2B_TEST_PROXIED"
+	if os.Getenv(proxied) == "" {
+		again := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$")
+		again.Env = append(os.Environ(), proxied+"=yes")
+		for _, name := range []string{"HTTP_PROXY", "http_proxy", "HTTPS_PROXY", "https_proxy"} {
+			again.Env = append(again.Env, name+"=http://127.0.0.1:1")
+		}
+		if out, err := again.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
 	eachClient(t, func(t *testing.T, c Config) {
-		t.Setenv("HTTP_PROXY", "http://127.0.0.1:1")
-		t.Setenv("HTTPS_PROXY", "http://127.0.0.1:1")
 		s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "direct") }))
 		defer s.Close()
 		tr := New(c)
