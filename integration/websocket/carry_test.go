@@ -2,6 +2,7 @@ package websocket
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"net"
 	"strings"
@@ -198,6 +199,29 @@ func TestAGatewayThatExitsSaysSo(t *testing.T) {
 		s.end(t)
 		if rest, err := io.ReadAll(s); !strings.HasPrefix(string(rest), "The gateway is restarting") || err != nil {
 			t.Errorf("%q, %v", rest, err)
+		}
+	})
+}
+
+// Field report N01: a socket outlives the config that it began with.
+func TestAReloadLeavesSocketsAlone(t *testing.T) {
+	const global = "servers {\nlistener_wrappers {\ne2b\n}\n}"
+	overBoth(t, func(t *testing.T, transport harness.Transport) {
+		port := serve(t, echo(t))
+		g := harness.Binary(t, configOf(global, port), transport)
+		var sockets []socket
+		for range 50 {
+			sockets = append(sockets, dial(t, g, "8080", "/socket", ""))
+		}
+		f := frame(0x81, true, "are you there")
+		for i := range 4 {
+			g.Reload(strings.Replace(configOf(global, port), "keys off", fmt.Sprintf("keys off\ndial_timeout %ds", i+2), 1))
+			for n, s := range sockets {
+				s.send(t, f)
+				if got := read(t, s, len(f)); got != string(f) {
+					t.Fatalf("socket %d after reload %d: %q", n, i+1, got)
+				}
+			}
 		}
 	})
 }

@@ -27,6 +27,12 @@ type sandbox func(c *net.TCPConn, br *bufio.Reader, head string)
 // served by do. global are lines of Caddy's global options.
 func open(t *testing.T, transport harness.Transport, global string, do sandbox) *harness.Process {
 	t.Helper()
+	return harness.Binary(t, configOf(global, serve(t, do)), transport)
+}
+
+// serve does with each connection to a port as a sandbox does.
+func serve(t *testing.T, do sandbox) (port int) {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -52,8 +58,11 @@ func open(t *testing.T, transport harness.Transport, global string, do sandbox) 
 			}()
 		}
 	}()
-	port := l.Addr().(*net.TCPAddr).Port
-	return harness.Binary(t, fmt.Sprintf(`{
+	return l.Addr().(*net.TCPAddr).Port
+}
+
+func configOf(global string, port int) string {
+	return fmt.Sprintf(`{
 	%s
 	e2b {
 		keys off
@@ -75,7 +84,7 @@ func open(t *testing.T, transport harness.Transport, global string, do sandbox) 
 :80 {
 	e2b
 }
-`, global, port), transport)
+`, global, port)
 }
 
 func readHead(br *bufio.Reader) string {
