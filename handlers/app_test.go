@@ -20,7 +20,7 @@ import (
 	"github.com/caddy-e2b/gateway/routing"
 )
 
-// Contract checklist 3 and 12; field report E11.
+// Contract checklist 3 and 12; field reports E11 and M03.
 func TestEveryMethodAndPathOfAnAppIsItsOwn(t *testing.T) {
 	g := newTown(t)
 	g.app(answerWith(200, "text/plain", "x"))
@@ -42,7 +42,7 @@ func TestEveryMethodAndPathOfAnAppIsItsOwn(t *testing.T) {
 	}
 }
 
-// Field report E13; README, "What reaches whom".
+// Field reports E13, M07 and M08; README, "What reaches whom".
 func TestAnAppGetsNothingThatIsTheGateways(t *testing.T) {
 	g := newTown(t)
 	r := g.visit(t, "POST", "3000-mine.box.test", "/", "E2b-Sandbox-Id", "mine", "E2b-Sandbox-Port", "3000", "X-Access-Token", "secret", "X-Api-Key", "secret",
@@ -72,7 +72,7 @@ func TestTheHeadersOfAnotherPortReachAnApp(t *testing.T) {
 	}
 }
 
-// Contract checklist 2, 10 and 11.
+// Contract checklist 2, 10 and 11; field report M03.
 func TestThePreviewHostOfEnvdsPortHasEnvdsCallsAndNoOthers(t *testing.T) {
 	g := newTown(t, func(_ *guarded, o *Options) { o.Clusters[0].Mode = routing.ModeRock })
 	const host = "49983-mine.box.test"
@@ -410,6 +410,9 @@ func TestASocketToAnAppNeedsWhatItsOtherCallsNeed(t *testing.T) {
 		if err != nil || resp.StatusCode != tc.status {
 			t.Errorf("%s %s: %v, %v", tc.host, tc.headers, resp, err)
 			continue
+		}
+		if json := strings.HasPrefix(resp.Header.Get("Content-Type"), "application/json"); json != (tc.status != 101) || resp.Header.Get("Location") != "" {
+			t.Errorf("%s %s: %v", tc.host, tc.headers, resp.Header)
 		}
 		if tc.status == 101 {
 			if got := read(t, br, len(text("hello"))); got != text("hello") {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/caddy-e2b/gateway/auth"
+	"github.com/caddy-e2b/gateway/auth/limit"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -72,7 +74,7 @@ func TestAnyOtherOptionsIsACallLikeAnyOther(t *testing.T) {
 	}
 }
 
-// Field report L01.
+// Field reports L01 and L03.
 func TestAPageMayReadEveryAnswerOnce(t *testing.T) {
 	g := newRig(t)
 	g.admin = answerWith(200, unary, `{}`)
@@ -98,6 +100,48 @@ func TestAPageMayReadEveryAnswerOnce(t *testing.T) {
 	check("upstream's two", g.call(t, "POST", stat, unary, "{}", append(origin, "X-Own", "* *")...), "*")
 	g.registry.say(0, routing.ErrGone)
 	check("gone", g.send(t, "GET", "/health", "", "", append(origin, "E2b-Sandbox-Id", "gone", "E2b-Sandbox-Port", "49983")...), "*")
+}
+
+// Field report L01: a page reads why it is refused, whoever refuses it.
+func TestAPageMayReadEveryRefusal(t *testing.T) {
+	g := newTown(t, func(_ *guarded, o *Options) { o.Limits = limit.New(auth.Limits{}, auth.Limits{Requests: 1}) })
+	token := []string{"X-Access-Token", g.token("alice", mine)}
+	const envd, shared = "49983-mine.box.test", "box.test"
+	for _, tc := range []struct {
+		want               int
+		host, method, path string
+		headers            []string
+	}{
+		{400, shared, "POST", stat, nil},
+		{401, envd, "POST", stat, nil},
+		{401, shared, "GET", "/v2/sandboxes", nil},
+		{403, "3000-secluded.box.test", "GET", "/", nil},
+		{404, shared, "GET", "/nothing", nil},
+		{421, "3000-mine.evil.test", "GET", "/", nil},
+		{429, envd, "POST", stat, token},
+		{502, "49983-nowhere.box.test", "GET", "/health", nil},
+		{502, "3000-nowhere.box.test", "GET", "/", nil},
+	} {
+		headers := append([]string{"Origin", "https://app.test"}, tc.headers...)
+		r := g.visit(t, tc.method, tc.host, tc.path, headers...)
+		for range 20 {
+			if r.status == tc.want || tc.want != 429 {
+				break
+			}
+			r = g.visit(t, tc.method, tc.host, tc.path, headers...)
+		}
+		if r.status != tc.want || !slices.Equal(r.header["Access-Control-Allow-Origin"], []string{"*"}) || len(r.header["Access-Control-Expose-Headers"]) != 1 {
+			t.Errorf("%d at %s%s: %d %v", tc.want, tc.host, tc.path, r.status, r.header)
+		}
+		if exposed := r.header.Get("Access-Control-Expose-Headers"); tc.want == 429 && !strings.Contains(exposed, "Retry-After") {
+			t.Errorf("nobody may read when to come again: %q", exposed)
+		}
+	}
+	away := newRig(t)
+	away.registry.say(0, routing.ErrUnavailable)
+	if r := away.call(t, "GET", "/health", "", "", "Origin", "https://app.test"); r.status != 503 || r.header.Get("Access-Control-Allow-Origin") != "*" {
+		t.Errorf("%d %v", r.status, r.header)
+	}
 }
 
 func TestWithCORSOffBrowsersAreNobodySpecial(t *testing.T) {

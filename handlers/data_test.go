@@ -425,17 +425,48 @@ func TestAClientThatLeavesEndsTheUpstreamRequest(t *testing.T) {
 	}
 }
 
-// Contract checklist 10.
+// Contract checklist 10, field report M03.
 func TestEnvdsManagementRoutesAreNeverForwarded(t *testing.T) {
 	g := newRig(t)
-	for _, target := range []string{"/init", "//init", "/files/../init", "/%69nit", "/freeze", "/a/..%2Funfreeze"} {
+	for _, target := range []string{"/init", "//init", "/files/../init", "/%69nit", "/init/", "/freeze", "/a/..%2Funfreeze", "/collapse", "/fsfreeze", "/fsthaw", "/upgrade"} {
 		r := g.call(t, "POST", target, unary, "{}")
 		if code, _ := r.e2b(t); r.status != 404 || code != 404 || !strings.Contains(r.body, `"path":`) {
 			t.Errorf("%s: %d %s", target, r.status, r.body)
 		}
 	}
-	if n := g.upstreamHits.Load(); n != 0 {
-		t.Errorf("%d upstream calls", n)
+	if n := g.upstreamHits.Load(); n != 0 || g.registry.lookups() != 0 {
+		t.Errorf("%d upstream calls, %d lookups", n, g.registry.lookups())
+	}
+}
+
+// Field report H03: an answer is one, whatever it says. A request that was sent has been
+// sent once, however many addresses there are.
+func TestNoAnswerIsAskedForAgainElsewhere(t *testing.T) {
+	for name, answer := range map[string]http.HandlerFunc{
+		"500": answerWith(500, unary, `{"code":"internal","message":"m"}`), "502": answerWith(502, "text/html", "<html>"),
+		"503": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Retry-After", "0")
+			answerWith(503, unary, `{"code":"unavailable","message":"m"}`)(w, r)
+		},
+		"504": answerWith(504, "text/html", "<html>"), "429": answerWith(429, unary, `{"code":"resource_exhausted","message":"m"}`),
+		"425": answerWith(425, "", ""), "408": answerWith(408, "", ""), "421": answerWith(421, "", ""),
+		"cut": func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			g := newRig(t)
+			for _, role := range []**routing.Balancer{&g.cluster.Admin, &g.cluster.Proxy} {
+				live := (*role).Endpoints()[0]
+				*role = routing.NewBalancer([]*routing.Endpoint{live, live, live}, nil)
+				defer (*role).Close()
+			}
+			g.admin, g.proxy = answer, answer
+			for _, call := range []struct{ target, kind string }{{start, stream}, {stat, unary}, {"/files?path=x", ""}, {"/sandboxes", unary}} {
+				g.upstreamHits.Store(0)
+				if g.call(t, "POST", call.target, call.kind, "{}"); g.upstreamHits.Load() != 1 {
+					t.Errorf("%s was sent %d times", call.target, g.upstreamHits.Load())
+				}
+			}
+		})
 	}
 }
 
