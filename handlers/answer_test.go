@@ -98,7 +98,7 @@ func (g *rig) exchange(t *testing.T, method, target, contentType, answer string)
 	return fmt.Sprintf("%d\n%s", resp.StatusCode, &h), string(b), resp.Trailer, err
 }
 
-// RFC 9110 section 6.5.1.
+// RFC 9110 section 6.5.1, field report H11.
 func TestTrailersAreNoWayAroundTheRulesOfHeaders(t *testing.T) {
 	for name, announced := range map[string]string{"announced": "Trailer: Location, Set-Cookie, Upgrade, X-Hop, Www-Authenticate, X-Own\r\n", "unannounced": ""} {
 		g := newRig(t)

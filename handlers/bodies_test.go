@@ -31,7 +31,7 @@ func TestACommandThatReachesNobodyEndsInTheProtocol(t *testing.T) {
 	g.wantEnd(t, cause.ClusterUnreachable)
 }
 
-// Contract checklist 61, decided differently (docs/decisions.md): 500, because
+// Contract checklist 61, field report H01, decided differently (docs/decisions.md): 500, because
 // 502 would call a live sandbox gone. The connection to the client stays.
 // Field report A11.
 func TestAUnaryCallThatGetsNoAnswerIsToldSo(t *testing.T) {

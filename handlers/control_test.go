@@ -143,8 +143,8 @@ func TestAnAnswerThatIsNotE2BsBecomesAnE2BError(t *testing.T) {
 	}
 }
 
-// Contract checklist 31: 503 only when nothing was done. Field report C07: whoever gives up
-// says so in JSON.
+// Contract checklist 31, field report H01: 503 only when nothing was done. Field report C07:
+// whoever gives up says so in JSON.
 func TestAnUnknownOutcomeIsNever503(t *testing.T) {
 	g := newRig(t)
 	g.admin = func(w http.ResponseWriter, r *http.Request) { panic(http.ErrAbortHandler) }
@@ -177,6 +177,7 @@ func TestAnUnknownOutcomeIsNever503(t *testing.T) {
 	g.wantEnd(t, cause.ClusterUnreachable)
 }
 
+// Field report H03.
 func TestOnlyADialThatFailsLeadsToTheNextAddress(t *testing.T) {
 	g := newRig(t)
 	dead, _ := routing.ParseEndpoint("http://127.0.0.1:1")

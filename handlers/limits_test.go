@@ -127,6 +127,7 @@ func TestStreamsAreBoundedBySandboxAndTold(t *testing.T) {
 	}
 }
 
+// Field report J06.
 func TestABodyIsBoundedWhateverItsLengthIsSaidToBe(t *testing.T) {
 	for _, chunked := range []bool{false, true} {
 		g := newGuarded(t, limiting(auth.Limits{Body: 100}, auth.Limits{}))
@@ -151,6 +152,7 @@ func TestABodyIsBoundedWhateverItsLengthIsSaidToBe(t *testing.T) {
 	}
 }
 
+// Field report N07.
 func TestHeadersAreBounded(t *testing.T) {
 	for _, target := range []string{"/sandboxes", stat, "/health", "/anything"} {
 		g := newGuarded(t, func(_ *guarded, o *Options) { o.MaxHeader = 1000 })

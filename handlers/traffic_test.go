@@ -17,7 +17,7 @@ const (
 	textSecludedGone   = `{"sandboxId":"secluded","message":"The sandbox secluded was not found: it was killed, it expired, or it never existed","code":502}`
 )
 
-// Contract checklist 20; field reports K08 and M10.
+// Contract checklist 20; field reports K08, M09 and M10.
 func TestAPrivatePortAsksForAToken(t *testing.T) {
 	const traffic, access = "E2b-Traffic-Access-Token", "X-Access-Token"
 	for name, private := range map[string]bool{"by its creator": false, "by the operator": true} {
@@ -133,6 +133,7 @@ func TestWithAPIKeysForTokensAKeyOpensAPrivatePort(t *testing.T) {
 	}
 }
 
+// Field report M09: closed where nothing could open it.
 func TestWithoutKeysAPrivatePortIsClosed(t *testing.T) {
 	g := newTown(t, func(_ *guarded, o *Options) { o.Access = nil })
 	if r := g.visit(t, "GET", "3000-mine.box.test", "/"); r.status != 200 {

@@ -259,6 +259,7 @@ func TestAReloadThatFailsChangesNothing(t *testing.T) {
 	waitFor(t, "the goroutines to end", func() bool { return runtime.NumGoroutine() <= before+8 })
 }
 
+// Field report I03.
 func TestAnAddressThatVanishesIsClosedWhenItsRequestsHaveEnded(t *testing.T) {
 	finish := make(chan struct{})
 	rock := newRock(t, slowRock(finish))

@@ -364,6 +364,7 @@ func TestEveryMetricAndEveryValueOfALabelIsInTheTable(t *testing.T) {
 	}
 }
 
+// Field report M17.
 func TestNoMetricHasALabelThatAClientChooses(t *testing.T) {
 	allowed := []string{"cluster", "plane", "end", "limit", "reason", "result", "role", "address", "version", "go_version"}
 	for _, m := range module.Metrics() {

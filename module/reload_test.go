@@ -44,6 +44,7 @@ func closed(t *testing.T, p *probe) string {
 	}
 }
 
+// Field report N03.
 func TestAReloadKeepsTheCacheWarm(t *testing.T) {
 	p := newProbe(t)
 	e2b := clusterOf(newRock(t, noContent), "registry probe a")
@@ -82,6 +83,7 @@ func TestAReloadWithOtherOptionsReplacesTheRegistry(t *testing.T) {
 	}
 }
 
+// Field report N03.
 func TestARequestOutlivesItsConfig(t *testing.T) {
 	p := newProbe(t)
 	arrived, finish := make(chan struct{}), make(chan struct{})
@@ -122,6 +124,7 @@ func TestARequestOutlivesItsConfig(t *testing.T) {
 	}
 }
 
+// Field report N04.
 func TestAConfigThatFailsHalfWayLeavesNothingBehind(t *testing.T) {
 	p := newProbe(t)
 	rock := newRock(t, noContent)

@@ -55,6 +55,7 @@ var (
 	fromThere = wsFrame(0x81, false, "part of an answer")
 )
 
+// Field report K05.
 func TestAfterTheClientsEndTheSilenceOfTheSandboxIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := desert(t, 5*time.Minute, aMessage)
@@ -87,6 +88,7 @@ func TestAfterTheClientsGoodbyeTheSandboxHasAMomentForItsOwn(t *testing.T) {
 	}
 }
 
+// Field report K05.
 func TestWithoutABoundTheSandboxMayBeSilentAfterTheClientsEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := desert(t, 0, aMessage)

@@ -47,7 +47,7 @@ func newTraces(t *testing.T) *traces {
 }
 
 // The real binary with all that Caddy says of itself: its streams, the admin
-// endpoint, its commands, and spans.
+// endpoint, its commands, and spans. Field report M17.
 func TestNoSecretComesOutOfTheBinary(t *testing.T) {
 	s := newScene(t)
 	spans := newTraces(t)
