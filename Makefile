@@ -11,6 +11,7 @@
 #   make chaos       1,000 seeds of faults in all kinds of worlds (15 minutes); ARGS='-seed 123' replays one
 #   make rock        the gateway in front of the real ROCK from PyPI, with Ray (3 minutes, and 5 to install a gigabyte)
 #   make models      the promises of the route cache and of the stream relay, in more histories than make test plays (minutes)
+#   make conformance the Connect project's suite, with the gateway between its client and its server (10 minutes)
 #   make lint        gofmt, go vet, staticcheck
 #   make fmt         rewrite to gofmt's taste
 #
@@ -28,7 +29,7 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test bench bench-deps scale headline rolling soak chaos rock rock-deps models deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test bench bench-deps scale headline rolling soak chaos rock rock-deps models conformance deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -91,6 +92,10 @@ rock: rock-deps
 models:
 	go test -count=1 -timeout 1h -v -run Promises ./routing -depth 4 -rapid.checks 100000 $(ARGS)
 	go test -count=1 -timeout 1h -v -run TheRelayKeepsItsPromises ./handlers -envelopes 2 -rapid.checks 20000 $(ARGS)
+
+# The short form of it is part of `make test`. Prints the table and leaves it in .cache/conformance/figures.md.
+conformance: deps
+	go test -count=1 -timeout 1h -v ./integration/conformance -full -figures $(CURDIR)/.cache/conformance/figures.md $(ARGS)
 
 deps:
 	@integration/tools/install.sh

@@ -149,3 +149,14 @@ func TestEnvdHearsOfAClientOfGRPCThatItTakesTrailers(t *testing.T) {
 		}
 	}
 }
+
+// Connect's unary calls without side effects may be made with GET, and name their codec in the query.
+func TestAUnaryCallByGetIsAnsweredInItsCodec(t *testing.T) {
+	for query, want := range map[string]int{"?connect=v1&encoding=json&message=%7B%7D": 200, "?connect=v1&encoding=proto&message=": 500, "": 500} {
+		g := newRig(t)
+		g.proxy = answerWith(200, unary, `{"entry":{}}`)
+		if r := g.call(t, "GET", stat+query, "", ""); r.status != want {
+			t.Errorf("%q: %s", query, shown(r))
+		}
+	}
+}

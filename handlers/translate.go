@@ -83,7 +83,11 @@ func (c *dataCall) sameType(resp *http.Response) bool {
 	case protocol.GRPCWeb, protocol.GRPCWebText:
 		return p == protocol.GRPCWeb || p == protocol.GRPCWebText
 	default:
-		return protocol.MediaType(answer) == protocol.MediaType(c.r.Header.Get("Content-Type"))
+		asked := c.r.Header.Get("Content-Type")
+		if c.r.Method == http.MethodGet && c.r.URL.Query().Has("encoding") {
+			asked = "application/" + c.r.URL.Query().Get("encoding") // Connect protocol, "Unary-Get-Request"
+		}
+		return protocol.MediaType(answer) == protocol.MediaType(asked)
 	}
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # Brings everything the tests need beyond Go to this checkout: from Debian redis-server, HAProxy, systemd (its
 # systemd-analyze judges the unit), Prometheus with promtool, a headless Chromium and libnss-myhostname, then the pinned
-# Python virtual environments and the pinned npm projects. What is not from Debian lives under .cache/ of the checkout.
+# Python virtual environments, the pinned npm projects and the pinned programs of the conformance suite. What is not from
+# Debian lives under .cache/ of the checkout.
 # Running it again costs a few milliseconds: each part carries a stamp with the digest of its lock.
 #
 # install.sh chaos   brings what `make chaos` needs beside that: iproute2 and nftables.
@@ -96,6 +97,20 @@ python_env() {
 	echo "$sum" >"$dir/.installed-from"
 }
 
+# conformance_suite: .cache/conformance has the programs of connectrpc.com/conformance, at the version and with the hashes of
+# the module in integration/conformance/suite.
+conformance_suite() {
+	local dir=$cache/conformance module=integration/conformance/suite sum
+	sum=$(digest "$module/go.mod" "$module/go.sum" <(go version))
+	fresh "$dir" "$sum" && return
+	say "the conformance suite from $module"
+	rm -rf "$dir"
+	mkdir -p "$dir"
+	# The checkout's version is not theirs.
+	go -C "$module" build -mod=readonly -buildvcs=false -ldflags=-w -o "$dir/" tool
+	echo "$sum" >"$dir/.installed-from"
+}
+
 # npm_project NAME SOURCE: .cache/NAME is SOURCE's package.json and lock with node_modules beside them.
 npm_project() {
 	local dir=$cache/$1 src=$2 sum
@@ -140,6 +155,7 @@ pids=()
 python_env py-e2b-2.34.0 integration/sdk/py/e2b-2.34.0.txt & pids+=($!)
 python_env py-e2b-newest integration/sdk/py/e2b-newest.txt & pids+=($!)
 python_env py-fakeredis integration/tools/fakeredis.txt & pids+=($!)
+conformance_suite & pids+=($!)
 for version in 2.34.0 2.50.0 2.51.0; do
 	npm_project "js-e2b-$version" "integration/sdk/js/e2b-$version" & pids+=($!)
 done
