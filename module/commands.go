@@ -27,6 +27,7 @@ var commands = []caddycmd.Command{
 	drainCommand,
 	keysCommand,
 	tokensCommand,
+	versionCommand,
 }
 
 // cannotSay is the exit code of commands that have no answer: nobody could be asked,

@@ -1,9 +1,6 @@
 package module
 
 import (
-	"runtime"
-	"runtime/debug"
-
 	"github.com/caddyserver/caddy/v2"
 	"github.com/prometheus/client_golang/prometheus"
 
@@ -13,6 +10,7 @@ import (
 	"github.com/caddy-e2b/gateway/handlers/upstream"
 	"github.com/caddy-e2b/gateway/routing"
 	"github.com/caddy-e2b/gateway/tally"
+	"github.com/caddy-e2b/gateway/version"
 )
 
 // collector reads what the app's parts have counted when Prometheus asks. Caddy makes a
@@ -80,7 +78,8 @@ func (s scrape) send(m *metric, out prometheus.Metric, err error) {
 
 // process is what belongs to no config.
 func (s scrape) process() {
-	s.value(metricBuild, 1, version(), runtime.Version())
+	v := version.Running()
+	s.value(metricBuild, 1, v.Gateway, v.Revision, v.Go)
 	s.value(metricDraining, bit(caddy.Exiting() || departure.draining()))
 	s.value(metricInFlight, float64(departure.inFlight()))
 	idle := 0
@@ -89,23 +88,6 @@ func (s scrape) process() {
 		return true
 	})
 	s.value(metricIdle, float64(idle))
-}
-
-// modulePath is the module that the gateway is part of.
-const modulePath = "github.com/caddy-e2b/gateway"
-
-// version is that of the gateway, in its own binary or in one made by xcaddy.
-func version() string {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return "unknown"
-	}
-	for _, m := range append(info.Deps, &info.Main) {
-		if m.Path == modulePath && m.Version != "" {
-			return m.Version
-		}
-	}
-	return "(devel)"
 }
 
 // calls is what calls to a cluster, or to none, have left behind.

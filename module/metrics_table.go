@@ -55,7 +55,8 @@ func fixed(name string, values ...string) MetricLabel { return MetricLabel{Name:
 // measured.
 var (
 	metricBuild = gauge("build_info", "The version that runs: always 1.",
-		MetricLabel{Name: "version", Of: "the version of the module"}, MetricLabel{Name: "go_version", Of: "the version of Go it was built with"})
+		MetricLabel{Name: "version", Of: "the version of the module, or `unknown`"}, MetricLabel{Name: "revision", Of: "the commit it was built of, or `unknown`"},
+		MetricLabel{Name: "go_version", Of: "the version of Go it was built with"})
 	metricDraining = gauge("draining", "1 from the moment that the process is told to exit, 0 before.")
 
 	metricRequests = counter("requests_total", "Calls that are over, by how they ended. ok is also an answer of ROCK's or the sandbox's own that says no.",

@@ -366,7 +366,7 @@ func TestEveryMetricAndEveryValueOfALabelIsInTheTable(t *testing.T) {
 
 // Field report M17.
 func TestNoMetricHasALabelThatAClientChooses(t *testing.T) {
-	allowed := []string{"cluster", "plane", "end", "limit", "reason", "result", "role", "address", "version", "go_version"}
+	allowed := []string{"cluster", "plane", "end", "limit", "reason", "result", "role", "address", "version", "revision", "go_version"}
 	for _, m := range module.Metrics() {
 		for _, l := range m.Labels {
 			if !slices.Contains(allowed, l.Name) {

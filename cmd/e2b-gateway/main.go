@@ -13,11 +13,14 @@ import (
 
 	_ "github.com/caddy-e2b/gateway/handlers/websocket/overhttp2" // its servers are the gateway's, or Caddy's own, and know them
 	_ "github.com/caddy-e2b/gateway/module"
+	"github.com/caddy-e2b/gateway/version"
 )
 
 func main() {
 	giveHeadroom()
 	caddy.CustomBinaryName = "e2b-gateway"
+	// "version" prints it before the version of Caddy.
+	caddy.CustomVersion = "e2b-gateway " + version.Running().String() + " with Caddy"
 	caddy.CustomLongDescription = `e2b-gateway stands in front of ROCK deployments and serves unmodified E2B SDK
 clients. It is Caddy with one more app; everything a Caddyfile can do, it does.
 

@@ -115,10 +115,16 @@ func build(t *testing.T, root, with string) {
 	}
 
 	help := run(t, dir, program, "help")
-	for _, command := range []string{"doctor", "explain", "routes", "streams", "drain", "keys", "tokens"} {
+	for _, command := range []string{"doctor", "explain", "routes", "streams", "drain", "keys", "tokens", "gateway-version"} {
 		if !strings.Contains(help, "\n  "+command+" ") {
 			t.Errorf("there is no command %s", command)
 		}
+	}
+
+	// The directory that took the module's place has no version, whatever it was called.
+	if said := run(t, dir, program, "gateway-version"); !strings.Contains(said, "gateway    unknown\n") ||
+		!strings.Contains(said, "caddy      "+caddyVersion(t, root)+"\n") {
+		t.Errorf("gateway-version says\n%s", said)
 	}
 
 	example := exampleIn(t, dir, root)
