@@ -12,6 +12,8 @@
 #   make rock        the gateway in front of the real ROCK from PyPI, with Ray (3 minutes, and 5 to install a gigabyte)
 #   make models      the promises of the route cache and of the stream relay, in more histories than make test plays (minutes)
 #   make conformance the Connect project's suite, with the gateway between its client and its server (10 minutes)
+#   make release     bin/e2b-gateway with licences and digests, the same bytes wherever it is built
+#   make supply      known vulnerabilities, licences, bill of materials, two builds compared (20 minutes)
 #   make lint        gofmt, go vet, staticcheck
 #   make fmt         rewrite to gofmt's taste
 #
@@ -21,6 +23,11 @@ SHELL := bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
 
+# What is released is what is tested, so one Go does both, whatever the machine came with: one of which no vulnerability is
+# known that the gateway can reach. The go command fetches it as it does a module. go.mod, README.md and the container file
+# name it too, and a test compares them.
+export GOTOOLCHAIN := go1.27.3
+
 # Pinned here and not in go.mod, so that a linter never decides what version of x/tools the gateway is built with.
 STATICCHECK := honnef.co/go/tools/cmd/staticcheck@v0.8.2
 
@@ -29,7 +36,7 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test bench bench-deps scale headline rolling soak chaos rock rock-deps models conformance deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test bench bench-deps scale headline rolling soak chaos rock rock-deps models conformance release sbom \ vulnerabilities reproducible licences supply supply-deps deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
@@ -49,7 +56,10 @@ COMPILE := GOGC=400
 
 # What is vetted by `make lint` is not vetted again, and nobody debugs a binary of tests with a debugger: without its
 # tables it is linked in two thirds of the time. There are some sixty.
-GO_TEST := go test -race -vet=off -ldflags=-w
+#
+# Four suites at a time, whatever the number of processors: they wait for most of their time, for deadlines, programs that they
+# start and one another, and use half of a processor each.
+GO_TEST := go test -race -vet=off -ldflags=-w -p 4
 
 # Installing waits for the network and linting for the compiler: side by side they cost little more than one of them. The
 # suite that takes longest begins first, or it goes on alone when all others are done.
@@ -96,6 +106,27 @@ models:
 # The short form of it is part of `make test`. Prints the table and leaves it in .cache/conformance/figures.md.
 conformance: deps
 	go test -count=1 -timeout 1h -v ./integration/conformance -full -figures $(CURDIR)/.cache/conformance/figures.md $(ARGS)
+
+# A tag, or whatever is checked out: the binary says which. ARCH=arm64 is the other architecture.
+release:
+	@GOARCH=$(or $(ARCH),amd64) integration/tools/supply.sh release
+
+sbom: release supply-deps
+	@integration/tools/supply.sh sbom
+
+vulnerabilities:
+	@integration/tools/supply.sh vulnerabilities
+
+reproducible:
+	@integration/tools/supply.sh reproducible
+
+licences:
+	go test -count=1 ./integration/supply $(ARGS)
+
+supply: vulnerabilities licences sbom reproducible
+
+supply-deps:
+	@integration/tools/install.sh supply
 
 deps:
 	@integration/tools/install.sh

@@ -8,6 +8,7 @@
 # install.sh chaos   brings what `make chaos` needs beside that: iproute2 and nftables.
 # install.sh bench   brings what `make bench` needs instead: redis-server, and nginx with Lua and HAProxy to hold against.
 # install.sh rock    brings what `make rock` needs beyond that of the tests: ROCK as it is published, with Ray. A gigabyte.
+# install.sh supply  brings what `make sbom` needs: the schemas of CycloneDX with a validator.
 #
 # Wants: Debian, Python 3.11 or later with venv, Node 20 or later with npm; root or sudo only where a package is missing.
 set -euo pipefail
@@ -140,6 +141,11 @@ if [ "${1:-}" = rock ]; then
 	python_env py-fakeredis integration/tools/fakeredis.txt
 	python_env py-e2b-2.34.0 integration/sdk/py/e2b-2.34.0.txt
 	python_env py-rock integration/realrock/rock.txt
+	exit
+fi
+
+if [ "${1:-}" = supply ]; then
+	python_env py-supply integration/tools/cyclonedx.txt
 	exit
 fi
 

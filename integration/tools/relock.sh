@@ -20,6 +20,7 @@ lock integration/tools/fakeredis.txt 'fakeredis[json]==2.41.0'
 [ -x "$tools/bin/uv" ] || "$tools/bin/pip" install --quiet uv==0.13.9
 "$tools/bin/uv" pip compile --quiet --generate-hashes --no-header --no-annotate --no-emit-index-url --upgrade \
 	--python-version 3.11 --output-file integration/realrock/rock.txt integration/realrock/rock.in
+lock integration/tools/cyclonedx.txt 'cyclonedx-python-lib[json-validation]==11.12.0'
 
 for project in integration/sdk/js/e2b-*; do
 	rm -f "$project/package-lock.json"
