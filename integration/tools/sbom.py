@@ -13,7 +13,7 @@ text = open(sys.argv[1], encoding="utf-8").read()
 bom = json.loads(text)
 wrong = []
 if error := JsonStrictValidator(SchemaVersion.from_version(bom["specVersion"])).validate_str(text):
-    wrong.append(f"not as the schema wants it: {error}")
+    wrong.append("not as the schema wants it: " + str(error).splitlines()[0])
 
 linked = {}
 for module in json.load(sys.stdin)["Deps"]:
