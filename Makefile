@@ -36,7 +36,8 @@ TEST_TIMEOUT := 12m
 
 GO_FILES := find . -path ./.cache -prune -o -name '*.go' -print
 
-.PHONY: help demo demo-redis test bench bench-deps scale headline rolling soak chaos rock rock-deps models conformance release sbom \ vulnerabilities reproducible licences supply supply-deps deps lint format-check vet staticcheck fmt
+.PHONY: help demo demo-redis test bench bench-deps scale headline rolling soak chaos rock rock-deps models conformance release sbom \
+	vulnerabilities reproducible licences supply supply-deps deps lint format-check vet staticcheck fmt
 
 help:
 	@sed -n 's/^#   //p' Makefile
