@@ -30,7 +30,8 @@ type LimitsConfig struct {
 	// Headers is the longest that the request line and the headers of a request
 	// may be together, in bytes. Longer ones are answered with 431. Servers with
 	// the handler e2b let twice as much in, unless their max_header_size says
-	// otherwise: beyond it a client gets a line of text, and the connection ends. A
+	// otherwise, which Caddy's default of 16 KiB does not, even if it is written
+	// down: beyond it a client gets a line of text, and the connection ends. A
 	// negative value leaves it to max_header_size. Default: 64 KiB.
 	Headers int64 `json:"headers,omitempty"`
 }

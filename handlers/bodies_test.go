@@ -16,6 +16,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/envelope"
+	"github.com/caddy-e2b/gateway/integration/heap"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -156,7 +157,7 @@ func TestABigUploadAndDownloadNeedLittleMemory(t *testing.T) {
 		w.Header().Set("X-Read", fmt.Sprint(n))
 		io.Copy(w, &zeros{left: size})
 	}
-	grown := heapGrowth()
+	grown := heap.Watch()
 	r, _ := http.NewRequest("POST", g.URL+"/files?path=x", io.NopCloser(&zeros{left: size}))
 	r.Header = http.Header{"E2b-Sandbox-Id": {"a"}, "E2b-Sandbox-Port": {"49983"}}
 	resp, err := http.DefaultTransport.RoundTrip(r)

@@ -3,41 +3,12 @@ package handlers
 import (
 	"io"
 	"net/http"
-	"runtime"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/envelope"
+	"github.com/caddy-e2b/gateway/integration/heap"
 )
-
-// heapGrowth watches the heap from now on. grown ends that, and says by how many bytes
-// it was larger at most.
-func heapGrowth() (grown func() int64) {
-	var before runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	stop, done := make(chan struct{}), make(chan int64)
-	go func() {
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for peak := uint64(0); ; {
-			select {
-			case <-stop:
-				done <- int64(peak) - int64(before.HeapAlloc)
-				return
-			case <-tick.C:
-				var m runtime.MemStats
-				runtime.ReadMemStats(&m)
-				peak = max(peak, m.HeapAlloc)
-			}
-		}
-	}()
-	return func() int64 {
-		close(stop)
-		return <-done
-	}
-}
 
 // Field report A18: a message may be as long as it likes, and none of it is kept.
 func TestAMessageOf64MiBPassesInLittleMemory(t *testing.T) {
@@ -49,7 +20,7 @@ func TestAMessageOf64MiBPassesInLittleMemory(t *testing.T) {
 		io.Copy(w, &zeros{left: size})
 		io.WriteString(w, frame(2, "{}"))
 	}
-	grown := heapGrowth()
+	grown := heap.Watch()
 	r, _ := http.NewRequest("POST", g.URL+start, strings.NewReader(""))
 	r.Header = http.Header{"Content-Type": {stream}, "E2b-Sandbox-Id": {"a"}, "E2b-Sandbox-Port": {"49983"}}
 	resp, err := http.DefaultTransport.RoundTrip(r)

@@ -65,7 +65,7 @@ func TestThePastIsBounded(t *testing.T) {
 func TestThePastHoldsNoRequestLine(t *testing.T) {
 	h := new(History)
 	const size = 1 << 20
-	before := heap()
+	before := liveHeap()
 	for i := range historyFailures {
 		line := strings.Repeat(string(rune('A'+i%26)), size)
 		out := Outcome{End: cause.HeaderTooLarge, Operation: routing.Operation{Name: line[1 : size/2]}, SandboxID: line[:10], Err: errors.New(line)}
@@ -73,7 +73,7 @@ func TestThePastHoldsNoRequestLine(t *testing.T) {
 		h.lasted(&out, time.Now().Add(-time.Minute))
 	}
 	past := h.Past()
-	if grown := heap() - before; grown > 8*size {
+	if grown := liveHeap() - before; grown > 8*size {
 		t.Errorf("%d failures and as many slow calls hold %d bytes", historyFailures, grown)
 	}
 	if f := past.Failures[0]; len(f.Method) != MaxMethod || len(f.Operation) != MaxOperation || len(f.Why) != maxWhy || len(f.SandboxID) != 10 {
@@ -82,8 +82,8 @@ func TestThePastHoldsNoRequestLine(t *testing.T) {
 	runtime.KeepAlive(h)
 }
 
-// heap is what the process holds, in bytes.
-func heap() int64 {
+// liveHeap is what the process holds, in bytes.
+func liveHeap() int64 {
 	var m runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&m)

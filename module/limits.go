@@ -108,7 +108,8 @@ const caddysHeader = 16 << 10
 
 // makeRoom lets heads reach the gateway that are longer than its own limit, so that it
 // is this one that is told, in words: Caddy ends the connection behind a line of text
-// that no SDK can read. What the operator has said of the server holds.
+// that no SDK can read. What the operator has said of the server holds, but for exactly
+// Caddy's default, which cannot be told from nothing said.
 func makeRoom(server *caddyhttp.Server, c *e2bcaddyfile.LimitsConfig) {
 	if limit := cmp.Or(maxHeader(c), handlers.DefaultMaxHeader); server.MaxHeaderBytes == caddysHeader && limit > 0 {
 		server.MaxHeaderBytes = max(caddysHeader, 2*limit)

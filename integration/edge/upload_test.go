@@ -6,7 +6,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -16,6 +15,7 @@ import (
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/integration/harness"
 	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
+	"github.com/caddy-e2b/gateway/integration/heap"
 )
 
 // full is the answer of a sandbox that has no room for an upload.
@@ -106,53 +106,24 @@ func TestRefusedUploadsAreNotTaken(t *testing.T) {
 	refused(t, harness.Cleartext, 1<<20, func(t *testing.T, g *rig, want string) {
 		var all sync.WaitGroup
 		var taken atomic.Int64
-		grown := heap(t, func() {
-			for range 100 {
-				all.Go(func() {
-					answer, written := g.insist(t, fmt.Sprint("Content-Length: ", size), size)
-					taken.Add(written)
-					if status(answer) != want {
-						t.Errorf("%q", answer)
-					}
-				})
-			}
-			all.Wait()
-		})
+		watched := heap.Watch()
+		for range 100 {
+			all.Go(func() {
+				answer, written := g.insist(t, fmt.Sprint("Content-Length: ", size), size)
+				taken.Add(written)
+				if status(answer) != want {
+					t.Errorf("%q", answer)
+				}
+			})
+		}
+		all.Wait()
+		grown := watched()
 		t.Logf("%d KiB were taken of each, the heap grew by %d MiB", taken.Load()/100>>10, grown>>20)
 		// The buffers of the system's sockets are in the first, our own clients in the second.
 		if taken.Load()/100 > 32<<20 || grown > 64<<20 {
 			t.Error("that is too much")
 		}
 	})
-}
-
-// heap is by how many bytes the heap grows at most while something is done.
-func heap(t *testing.T, do func()) (grown int64) {
-	t.Helper()
-	now := func() int64 {
-		var m runtime.MemStats
-		runtime.ReadMemStats(&m)
-		return int64(m.HeapAlloc)
-	}
-	runtime.GC()
-	before := now()
-	over, seen := make(chan struct{}), make(chan int64)
-	go func() {
-		tick := time.NewTicker(20 * time.Millisecond)
-		defer tick.Stop()
-		for most := before; ; {
-			select {
-			case <-over:
-				seen <- max(most, now())
-				return
-			case <-tick.C:
-				most = max(most, now())
-			}
-		}
-	}()
-	do()
-	close(over)
-	return <-seen - before
 }
 
 // Field report J06: what a sandbox does not take waits at the client, and nowhere else.
@@ -170,20 +141,20 @@ func TestASlowSandboxHoldsAnUploadBack(t *testing.T) {
 	c := g.connect(t)
 	fmt.Fprintf(c, "POST /files?path=/x HTTP/1.1\r\n"+target+"Content-Length: %d\r\n\r\n", int64(5<<30))
 	var written int64
-	grown := heap(t, func() {
-		piece := make([]byte, 64<<10)
-		for {
-			// Who may not write for so long is held back.
-			if err := c.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
-				t.Fatal(err)
-			}
-			n, err := c.Write(piece)
-			if written += int64(n); err != nil || written >= 5<<30 {
-				return
-			}
+	watched := heap.Watch()
+	piece := make([]byte, 64<<10)
+	for written < 5<<30 {
+		// Who may not write for so long is held back.
+		if err := c.SetWriteDeadline(time.Now().Add(time.Second)); err != nil {
+			t.Fatal(err)
 		}
-	})
+		n, err := c.Write(piece)
+		if written += int64(n); err != nil {
+			break
+		}
+	}
 	<-arrived
+	grown := watched()
 	if written > 64<<20 || grown > 16<<20 { // both connections' sockets have buffers
 		t.Errorf("%d MiB went to a sandbox that takes nothing, the heap grew by %d MiB", written>>20, grown>>20)
 	}

@@ -122,7 +122,7 @@ func (s *stage) list(b sandbox, protocol int) error {
 	return told{isGone, fmt.Sprintf("not in a list of %d", len(all))}
 }
 
-// life is that of a sandbox of its own: of b nothing is asked.
+// life is that of a sandbox of its own: of the one it is given nothing is asked.
 func (s *stage) life(_ sandbox, protocol int) error {
 	s.changing.RLock()
 	defer s.changing.RUnlock()
@@ -130,20 +130,27 @@ func (s *stage) life(_ sandbox, protocol int) error {
 	if err == nil {
 		err = s.stat(b, protocol)
 	}
-	if err != nil {
-		if b.ID != "" {
-			s.kill(b) // nobody else would
-		}
-		return fmt.Errorf("in a life: %w", err)
+	if err == nil {
+		err = s.end(b, protocol)
+	} else if b.ID != "" {
+		s.kill(b) // nobody else would
 	}
+	if err != nil {
+		return fmt.Errorf("in a life: %w", ofAnother{b.ID, err})
+	}
+	return nil
+}
+
+// end kills a sandbox, of which nobody may be told anything else from then on.
+func (s *stage) end(b sandbox, protocol int) error {
 	over := s.troubles.begin(death, b.ID)
 	defer over()
 	if a := s.kill(b); a.status != http.StatusNoContent {
-		return fmt.Errorf("the end of a life: %w", failure(a))
+		return fmt.Errorf("the end of it: %w", failure(a))
 	}
 	var gone told
 	if err := s.stat(b, protocol); !errors.As(err, &gone) || gone.cause != isGone {
-		return fmt.Errorf("a sandbox that was killed: %w", errors.Join(err, errors.New("not gone")))
+		return fmt.Errorf("it was killed: %w", errors.Join(err, errors.New("not gone")))
 	}
 	return nil
 }
@@ -240,8 +247,11 @@ func (s *stage) leaveUpload(b sandbox, protocol int) error {
 	r.Header.Set("Content-Type", "application/octet-stream")
 	b.address(r.Header, envdPort)
 	resp, err := s.clients[protocol].Do(r)
-	if err != nil {
+	switch {
+	case errors.Is(err, context.Canceled):
 		return nil // it has left
+	case err != nil:
+		return failure(answer{err: err})
 	}
 	defer resp.Body.Close()
 	text, err := io.ReadAll(resp.Body)

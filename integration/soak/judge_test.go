@@ -110,11 +110,11 @@ func failure(a answer) error {
 		return fmt.Errorf("not an error of the protocol: %v", a)
 	}
 	switch {
-	case a.status == http.StatusBadGateway && strings.Contains(said.Message, "was not found"):
+	case a.status == http.StatusBadGateway: // whatever the words: SDKs take it for the end of the sandbox
 		return told{isGone, said.Message}
 	case a.status == http.StatusServiceUnavailable:
 		return told{isRegistry, said.Message}
-	case a.status == http.StatusInternalServerError || a.status == http.StatusBadGateway:
+	case a.status == http.StatusInternalServerError:
 		return told{isLost, said.Message}
 	default:
 		return fmt.Errorf("%d: %s", a.status, a.body)
@@ -128,7 +128,7 @@ func streamFailure(err error) error {
 		return fmt.Errorf("a stream did not end in its protocol: %w", err)
 	}
 	switch text := e.Message(); {
-	case e.Code() == connect.CodeUnavailable && strings.Contains(text, "was not found"):
+	case e.Code() == connect.CodeUnavailable:
 		return told{isGone, text}
 	case e.Code() == connect.CodeAborted && strings.Contains(text, "registry"):
 		return told{isRegistry, text}
@@ -139,8 +139,20 @@ func streamFailure(err error) error {
 	}
 }
 
+// ofAnother is an error of a call on a sandbox that is not the one it was told to use.
+type ofAnother struct {
+	sandbox string
+	error
+}
+
+func (e ofAnother) Unwrap() error { return e.error }
+
 // judge returns nil for an error that was true of the sandbox at some time since then, and else what is wrong with it.
 func (w *troubles) judge(err error, sandbox string, since time.Time) error {
+	var another ofAnother
+	if errors.As(err, &another) {
+		sandbox = another.sandbox
+	}
 	met := w.during(sandbox, since)
 	var e told
 	if errors.As(err, &e) {
