@@ -316,6 +316,7 @@ func (c *dataCall) request() (*http.Request, error) {
 		c.dog.body = c.body
 		req.Body = c.body
 		req.ContentLength = n
+		req.Close = c.mayConverse()
 	}
 	if c.dog.idle > 0 {
 		c.dog.watch() // the wait for the answer, too

@@ -10,6 +10,7 @@ import (
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/envelope"
 	"github.com/caddy-e2b/gateway/handlers/protocol"
+	"github.com/caddy-e2b/gateway/handlers/websocket"
 )
 
 // kinds are the framings of the protocols that have one.
@@ -26,6 +27,15 @@ func (c *dataCall) streamed(resp *http.Response) (protocol.Protocol, bool) {
 	p, framed := protocol.Framing(resp.Header.Get("Content-Type"))
 	told := p != protocol.ConnectStream && hasGRPCStatus(resp.Header)
 	return p, framed && c.proto.Framed() && !told && c.r.Method != http.MethodHead
+}
+
+// mayConverse reports a call whose client may wait for an answer before it sends on (full duplex), over HTTP/1.1.
+// Go's server has no answer before the end of the request there, unless the connection is to be closed behind it or
+// the handler has asked for full duplex: it reads what is left first (net/http, server.go, "Issue 15527"). Both sides
+// would wait for ever.
+func (c *dataCall) mayConverse() bool {
+	_, framed := protocol.Framing(c.r.Header.Get("Content-Type"))
+	return framed && c.r.ContentLength < 0 && !c.speaksH2C() && !websocket.Requested(c.r)
 }
 
 // answerStream relays a stream of protocol p and sees to it that it ends once,
