@@ -217,3 +217,45 @@ func TestOnlyWhatMayConverseIsAskedToClose(t *testing.T) {
 		}
 	}
 }
+
+// What the gateway cannot mend: connect-go closes the request's body before it flushes the end of its answer, and for that Go's
+// server over HTTP/1.1 reads what is left of it (net/http, body.Close). A call that such a server ends goes on until its
+// client ends the request, with the gateway and without it.
+func TestAnEndThatWaitsForTheRequestWaitsWithoutTheGatewayToo(t *testing.T) {
+	refuse := func(_ context.Context, s *connect.BidiStream[words, words]) error {
+		_, _ = s.Receive()
+		return connect.NewError(connect.CodeAborted, errors.New("no"))
+	}
+	g := newDuplexRig(t, asHTTP2(connect.NewBidiStreamHandler(talk, refuse)))
+	for name, address := range map[string]string{"directly": "http://" + g.cluster.Proxy.Candidates("")[0].Address, "through the gateway": g.URL} {
+		t.Run(name, func(t *testing.T) {
+			body, request := io.Pipe()
+			r, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, address+talk, body)
+			r.Header = http.Header{"E2b-Sandbox-Id": {"a"}, "E2b-Sandbox-Port": {"3000"}, "Content-Type": {stream}, "Connect-Protocol-Version": {"1"}}
+			r.Close = true
+			answered := make(chan string, 1)
+			go func() {
+				resp, err := http.DefaultTransport.RoundTrip(r)
+				if err != nil {
+					answered <- err.Error()
+					return
+				}
+				defer resp.Body.Close()
+				b, _ := io.ReadAll(resp.Body)
+				answered <- string(b)
+			}()
+			if _, err := io.WriteString(request, frame(0, `"one"`)); err != nil {
+				t.Fatal(err)
+			}
+			select {
+			case answer := <-answered:
+				t.Errorf("%q, before the request was over: it can be promised now", answer)
+			case <-time.After(200 * time.Millisecond):
+			}
+			request.Close()
+			if answer := <-answered; !strings.Contains(answer, `"aborted"`) {
+				t.Errorf("%q", answer)
+			}
+		})
+	}
+}
