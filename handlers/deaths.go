@@ -22,8 +22,6 @@ type Deaths struct {
 	// settling are the creates under way for which a cluster is being found, by
 	// chosen id.
 	settling births
-	// stopDeletes are the clusters, by name, in which a stop was seen to delete the sandbox.
-	stopDeletes sync.Map
 }
 
 // NewDeaths makes a Deaths.

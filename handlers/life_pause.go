@@ -32,27 +32,32 @@ func (c *lifeCall) pausedAlready() lifeAnswer {
 		Message: "The sandbox is paused already"}, nil)
 }
 
-// errStopDeletes is that a pause has cost a sandbox its life. The operator's "pause stop" is wrong then.
-var errStopDeletes = errors.New("this ROCK deletes the sandboxes that it stops " +
-	"(lifecycle.auto_transition.auto_delete_seconds is not set there): pause is refused from now on")
+// errStopDeletes is what the log says of a pause after which there is no sandbox. Which of the two it was, nobody tells.
+var errStopDeletes = errors.New("the sandbox is gone after its pause: unless it was killed meanwhile, ROCK deletes what it " +
+	"stops, and lifecycle.auto_transition.auto_delete_seconds has to be set there, or pause off here")
 
 // stopped is the answer when ROCK has stopped the sandbox. Published ROCK runs its containers so that they are removed
-// when they stop, and deletes the sandbox then, unless it is told otherwise. It cannot be asked for that before.
+// when they stop, and deletes the sandbox then, unless it is told otherwise. It cannot be asked for that before, and what
+// it does to one sandbox says nothing of the next: each is made with its own, and a kill beside the pause looks the same.
 func (c *lifeCall) stopped() lifeAnswer {
 	id := c.op.SandboxID
-	if _, err := c.locate(); !errors.Is(err, routing.ErrGone) {
+	switch why, err := c.locate(); {
+	case why == cause.OK || why == cause.SandboxStarting || why == cause.SandboxPaused: // or somebody has resumed it since
 		c.g.opt.Deaths.tell(id, cause.SandboxPaused)
 		return lifeAnswer{status: http.StatusNoContent}
+	case errors.Is(err, routing.ErrGone):
+		c.g.opt.Deaths.tell(id, cause.SandboxGone)
+		return failed(noSuch(c.who, id), errStopDeletes)
+	case why == cause.SandboxGone || why == cause.SandboxExpired || why == cause.SandboxFailed:
+		return c.standing(why, err)
+	case why == cause.ClientGone:
+		return failed(cause.Failure{Cause: why}, err)
+	default: // it is stopped, and nobody can say whether it still is there
+		return failed(unknownOutcome(cause.UpstreamInvalid), err)
 	}
-	c.g.opt.Deaths.tell(id, cause.SandboxGone)
-	c.g.opt.Deaths.stopDeletes.Store(c.cluster.Name, true)
-	return failed(noSuch(c.who, id), errStopDeletes)
 }
 
 func (c *lifeCall) stop() lifeAnswer {
-	if _, deletes := c.g.opt.Deaths.stopDeletes.Load(c.cluster.Name); deletes {
-		return failed(notOffered(c.op), errStopDeletes)
-	}
 	id := c.op.SandboxID
 	err := c.g.adminOf(c.cluster).call(c.ctx, http.MethodPost, "/stop", map[string]string{"sandbox_id": id}, nil)
 	var refused *rockError

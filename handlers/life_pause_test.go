@@ -3,6 +3,7 @@ package handlers
 import (
 	"errors"
 	"net/http"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -68,19 +69,25 @@ func TestAPauseWithoutTheOptionIsRocksToAnswer(t *testing.T) {
 	}
 }
 
-// The streams of a sandbox hear of the pause from the call, and not from a connection
-// that breaks.
-func TestAPauseTellsTheStreamsOfTheSandbox(t *testing.T) {
-	w := newWard(t)
+// streamOf has a stream of the sandbox run until the test ends, and returns what it is told.
+func (w *ward) streamOf(t *testing.T, id string) <-chan cause.Cause {
 	told := make(chan cause.Cause, 1)
-	stream := &running{seen: new(sight), route: &routing.Route{SandboxID: "alices"}, cancel: cancelFunc(func(err error) {
+	stream := &running{seen: new(sight), route: &routing.Route{SandboxID: id}, cancel: cancelFunc(func(err error) {
 		var why ended
 		if errors.As(err, &why) {
 			told <- why.cause
 		}
 	})}
 	w.gateway.streams.add(stream)
-	defer w.gateway.streams.remove(stream)
+	t.Cleanup(func() { w.gateway.streams.remove(stream) })
+	return told
+}
+
+// The streams of a sandbox hear of the pause from the call, and not from a connection
+// that breaks.
+func TestAPauseTellsTheStreamsOfTheSandbox(t *testing.T) {
+	w := newWard(t)
+	told := w.streamOf(t, "alices")
 	if r := w.life("pause", `{}`); r.status != 204 {
 		t.Fatalf("%d %s", r.status, r.body)
 	}
@@ -89,10 +96,12 @@ func TestAPauseTellsTheStreamsOfTheSandbox(t *testing.T) {
 	}
 }
 
-// Published ROCK deletes what it stops, unless it is told otherwise: that is no pause, and one sandbox is enough.
-func TestAPauseThatDeletesIsNoPauseAndIsNotDoneTwice(t *testing.T) {
+// Published ROCK deletes what it stops, unless it is told otherwise: that is no pause. A kill beside the pause looks the
+// same, so no other pause is refused for it, and one tenant cannot take pauses away from all.
+func TestAPauseAfterWhichTheSandboxIsGoneIsNoPauseAndSaysNothingOfTheNext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		w := newWard(t)
+		told := w.streamOf(t, "alices")
 		w.instead["/stop"] = func(rw http.ResponseWriter, r *http.Request) {
 			w.become("deleted")
 			answerWith(200, unary, `{"status":"Success","result":"alices stopped"}`)(rw, r)
@@ -100,11 +109,40 @@ func TestAPauseThatDeletesIsNoPauseAndIsNotDoneTwice(t *testing.T) {
 		if r := w.life("pause", `{}`); r.status != 404 {
 			t.Errorf("%d %s", r.status, r.body)
 		}
+		if got := <-told; got != cause.SandboxGone {
+			t.Errorf("its stream heard %v", got)
+		}
+		delete(w.instead, "/stop")
 		w.become("running")
 		time.Sleep(time.Minute) // that it was gone is forgotten
-		w.asked()
-		if r := w.life("pause", `{}`); r.status != 501 || w.asked() != "" {
+		if r := w.life("pause", `{}`); r.status != 204 {
 			t.Errorf("the next one: %d %s", r.status, r.body)
 		}
 	})
+}
+
+// ROCK may have deleted what it has stopped, so that nobody knows what the pause was if nobody can say what is left.
+func TestAPauseOfWhichNobodyKnowsWhatIsLeftIsNoPause(t *testing.T) {
+	for name, becomes := range map[string]func(*ward){
+		"the registry is out":            func(w *ward) { w.records.fail(routing.ErrUnavailable) },
+		"its record cannot be read":      func(w *ward) { w.records.fail(routing.ErrMalformed) },
+		"evicted, and ROCK is not asked": func(w *ward) { w.records.set("alices", routing.StateStopped, routing.Owner{}) },
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			w := newWard(t)
+			told := w.streamOf(t, "alices")
+			w.instead["/stop"] = func(rw http.ResponseWriter, r *http.Request) {
+				becomes(w)
+				answerWith(200, unary, `{"status":"Success","result":"alices stopped"}`)(rw, r)
+			}
+			if r := w.life("pause", `{}`); r.status != 500 || !strings.Contains(r.body, "the outcome of this call is unknown") {
+				t.Errorf("%s: %d %s", name, r.status, r.body)
+			}
+			select {
+			case got := <-told:
+				t.Errorf("%s: its stream heard %v", name, got)
+			default:
+			}
+		})
+	}
 }

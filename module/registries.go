@@ -39,7 +39,7 @@ func (r *RedisRegistry) Validate() error { return r.Check() }
 // Registry implements [RegistryModule].
 func (r *RedisRegistry) Registry(env Environment) (routing.Registry, error) {
 	config := r.config()
-	config.Evicted = control.New(handlers.RoleClient{Role: env.Admin, Upstream: env.Upstream}.Get).Lookup
+	config.Evicted = control.New(handlers.RoleClient{Role: env.Admin, Upstream: env.Upstream}.Get).Evicted
 	config.KeyOf = env.KeyOf
 	config.Logger = env.Logger
 	return redis.New(config)

@@ -44,7 +44,7 @@ const maxAnswer = 1 << 20
 // Gone is a 404 in E2B's shape, {"code":404,"message":…}: the admin role looked
 // and found nothing. Every other failure is a don't know. The 404 of a web
 // framework, {"detail":"Not Found"}, says that the role does not know the call,
-// as ROCK without E2B's API does not: its own get_status is asked then.
+// as ROCK without E2B's API does not. See [Registry.Evicted].
 func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route, error) {
 	status, body, err := r.ask(ctx, "/sandboxes/"+sandboxID)
 	if err != nil {
@@ -52,8 +52,7 @@ func (r *Registry) Lookup(ctx context.Context, sandboxID string) (*routing.Route
 	}
 	route, err := parse(sandboxID, status, body, time.Now())
 	switch {
-	case err == nil && route.State == routing.StateExpired,
-		errors.Is(err, errNoDescription), errors.Is(err, errNoCall):
+	case err == nil && route.State == routing.StateExpired, errors.Is(err, errNoDescription):
 		return r.stopped(ctx, sandboxID, route, body, err)
 	default:
 		return route, err

@@ -13,7 +13,8 @@ import (
 // A stopped sandbox is one that was paused, or one whose time has run out; E2B's
 // description tells neither when it was stopped, nor, in a ROCK that deletes nothing
 // by itself, anything at all. ROCK's own get_status does. It is asked about what does
-// not run only, because it pushes back the timeout of what does.
+// not run only, because it pushes back the timeout of what does: a ROCK that describes
+// nothing, because it has no E2B API, is asked it about what has no record in Redis.
 
 // statusOf is the path of that question (rock/admin/entrypoints/sandbox_api.py).
 func statusOf(sandboxID string) string {
@@ -32,6 +33,16 @@ type record struct {
 		StopTime  string            `json:"stop_time"`
 		Metadata  map[string]string `json:"metadata"`
 	} `json:"result"`
+}
+
+// Evicted is Lookup for a sandbox that has no record in Redis, and so does not run: a
+// ROCK without E2B's API is asked for its own status of it.
+func (r *Registry) Evicted(ctx context.Context, sandboxID string) (*routing.Route, error) {
+	route, err := r.Lookup(ctx, sandboxID)
+	if errors.Is(err, errNoCall) {
+		return r.stopped(ctx, sandboxID, nil, nil, err)
+	}
+	return route, err
 }
 
 // stopped tells what a sandbox is that was described as expired, or with why could not

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -71,7 +72,7 @@ func TestAStoppedSandboxIsPausedOrHasExpired(t *testing.T) {
 }
 
 // Published ROCK has nothing of E2B's API, and its web framework's 404 says nothing of the sandbox.
-func TestAROCKWithoutE2BsAPIIsAskedForItsOwnStatus(t *testing.T) {
+func TestAROCKWithoutE2BsAPIIsAskedForItsOwnStatusOfWhatHasNoRecord(t *testing.T) {
 	const unserved = `{"detail":"Not Found"}`
 	of := func(id, state string) string {
 		return `{"status":"Success","result":{"sandbox_id":"` + id + `","state":"` + state + `"}}`
@@ -95,14 +96,32 @@ func TestAROCKWithoutE2BsAPIIsAskedForItsOwnStatus(t *testing.T) {
 		"nobody's page":        {role(404, "<html>", of("sbx-1", "deleted")), routing.ErrUnavailable},
 		"no such call, either": {role(404, unserved, unserved), routing.ErrUnavailable},
 		"ROCK does not answer": {role(404, unserved, ""), routing.ErrUnavailable},
+		"described as gone":    {role(404, `{"code":404,"message":"Sandbox sbx-1 not found"}`, ""), routing.ErrGone},
+		"described as paused":  {role(200, `{"sandboxID":"sbx-1","state":"paused"}`, ""), nil},
 	} {
-		route, err := New(tc.get).Lookup(t.Context(), "sbx-1")
+		route, err := New(tc.get).Evicted(t.Context(), "sbx-1")
 		if !errors.Is(err, tc.want) || tc.want == nil && route.State != routing.StatePaused {
 			t.Errorf("%s: %+v, %v", name, route, err)
 		}
 		if errors.Is(tc.want, routing.ErrUnavailable) && errors.Is(err, routing.ErrGone) {
 			t.Errorf("%s: gone", name)
 		}
+	}
+}
+
+// get_status pushes back the timeout of what runs, and which sandbox does is not known without E2B's API or a record.
+func TestALookupProlongsNothingInAROCKWithoutE2BsAPI(t *testing.T) {
+	var asked []string
+	get := func(_ context.Context, path string) (*http.Response, error) {
+		asked = append(asked, path)
+		return &http.Response{StatusCode: 404, Body: io.NopCloser(strings.NewReader(`{"detail":"Not Found"}`))}, nil
+	}
+	route, err := New(get).Lookup(t.Context(), "sbx-1")
+	if !errors.Is(err, routing.ErrUnavailable) || errors.Is(err, routing.ErrGone) {
+		t.Errorf("%+v, %v", route, err)
+	}
+	if !slices.Equal(asked, []string{"/sandboxes/sbx-1"}) {
+		t.Errorf("asked for %q", asked)
 	}
 }
 
