@@ -9,7 +9,7 @@
 #   make rolling     gateways replaced behind HAProxy under 200 streams and 500 calls a second (3 minutes)
 #   make soak        mixed traffic at half load with faults, and whether anything grows; writes docs/soak.md (33 minutes)
 #   make chaos       1,000 seeds of faults in all kinds of worlds (15 minutes); ARGS='-seed 123' replays one
-#   make rock        the gateway in front of the real ROCK from PyPI, with Ray (3 minutes, and 5 to install a gigabyte)
+#   make rock        the gateway in front of the real ROCK from PyPI, with Ray (2 minutes, and 5 to install a gigabyte)
 #   make models      the promises of the route cache and of the stream relay, in more histories than make test plays (minutes)
 #   make conformance the Connect project's suite, with the gateway between its client and its server (10 minutes)
 #   make release     bin/e2b-gateway with licences and digests, the same bytes wherever it is built
