@@ -57,7 +57,12 @@ func (l *looks) whyAndWhen(ctx context.Context, route *routing.Route) (cause.Cau
 	case <-k.done:
 		return k.found, k.at
 	case <-l.hurry:
-		return cause.OK, time.Time{} // who waited on would be cut by the exit
+		select {
+		case <-k.done: // what is known costs no time
+			return k.found, k.at
+		default:
+			return cause.OK, time.Time{} // who waited on would be cut by the exit
+		}
 	case <-ctx.Done():
 		return cause.ClientGone, time.Now()
 	}

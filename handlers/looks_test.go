@@ -74,6 +74,20 @@ func TestALookIsBounded(t *testing.T) {
 	})
 }
 
+// When there is no time left, what is known already is told all the same.
+func TestAHurryLosesNoReasonThatIsKnown(t *testing.T) {
+	g, _ := looking(t, nil)
+	known := &look{route: life("life1"), done: make(chan struct{}), found: cause.SandboxGone}
+	close(known.done)
+	g.looks.running = map[string][]*look{"a": {known}}
+	close(g.looks.hurry)
+	for range 64 { // of two channels that are ready, select takes any
+		if why := g.looks.why(t.Context(), life("life1")); why != cause.SandboxGone {
+			t.Fatalf("found %v", why)
+		}
+	}
+}
+
 // Any of several calls that end a sandbox at the same time may be the one.
 func TestALookHearsWhatACallMadeOfTheSandbox(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
