@@ -102,6 +102,7 @@ func (y tally) String() string {
 	for _, end := range slices.Sorted(maps.Keys(y.ends)) {
 		ends = append(ends, fmt.Sprintf("%d %s", y.ends[end], end))
 	}
-	return fmt.Sprintf("%d requests, %d of them streams; %d addresses recycled; at most %d files and %d goroutines more than new\n%s",
-		y.requests, y.streams, y.recycled, y.most.files, y.most.goroutines, strings.Join(ends, ", "))
+	return fmt.Sprintf("%d requests, %d of them streams; %d addresses recycled; at most %d files and %d goroutines more than new; "+
+		"%d sandboxes answered after the faults, the last within %.2fs\n%s", y.requests, y.streams, y.recycled, y.most.files,
+		y.most.goroutines, y.back, y.slowest.Seconds(), strings.Join(ends, ", "))
 }

@@ -32,6 +32,11 @@ type footprint struct{ files, goroutines int }
 // that it listens on), to ROCK for as long as idle_timeout, and Go's own.
 const slackFiles, slackGoroutines = 24, 40
 
+// exceeds reports a footprint that is more than another and the slack.
+func (f footprint) exceeds(idle footprint) bool {
+	return f.files > idle.files+slackFiles || f.goroutines > idle.goroutines+slackGoroutines
+}
+
 // footprint asks the process and the kernel.
 func (g *gateway) footprint() (f footprint, err error) {
 	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", g.PID()))

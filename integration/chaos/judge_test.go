@@ -11,7 +11,7 @@ import (
 type truth interface {
 	// live: the sandbox was alive and registered all the time.
 	live(sandbox string, from, to time.Time) bool
-	// away: the gateway was not there for a part of the time; it was killed.
+	// away: the gateway was not there at the begin; it was killed before the end.
 	away(gateway int, from, to time.Time) (down, killed bool)
 	// runs is how often a request has arrived behind the gateway.
 	runs(id string) int
@@ -50,6 +50,10 @@ func judge(s *story, t truth) (wrong []string) {
 	if s.late && !s.left {
 		complain("hang: its client lost patience")
 	}
+	// A live sandbox is never said to be gone, by whom and to whom ever.
+	if s.saysGone() && t.live(s.sandbox, s.begun, s.ended) {
+		complain("gone: a live sandbox is said to be")
+	}
 	if s.left || s.late || killed {
 		return wrong
 	}
@@ -64,10 +68,19 @@ func judge(s *story, t truth) (wrong []string) {
 	case s.status == http.StatusOK && s.call == "read" && fmt.Sprint(s.length) != s.header.Get(headerLength):
 		complain("cut: %d bytes of %s are taken for all", s.length, s.header.Get(headerLength))
 	}
+	return wrong
+}
 
-	// A live sandbox is never said to be gone.
-	if s.saysGone() && t.live(s.sandbox, s.begun, s.ended) {
-		complain("gone: a live sandbox is said to be")
+// serves reports what is wrong with a story where nothing goes wrong around the gateways: everything but what was asked for.
+func serves(s *story) (wrong []string) {
+	switch {
+	case s.left:
+	case s.status/100 != 2:
+		wrong = append(wrong, fmt.Sprintf("not served: %d, with nothing wrong around the gateways", s.status))
+	case s.stream && s.code != "":
+		wrong = append(wrong, fmt.Sprintf("not served: a stream ended %q, with nothing wrong around the gateways", s.code))
+	case s.err != nil:
+		wrong = append(wrong, fmt.Sprintf("not served: %v, with nothing wrong around the gateways", s.err))
 	}
 	return wrong
 }

@@ -91,13 +91,22 @@ func (l *ledger) up(gateway int) {
 	all[len(all)-1].to = time.Now()
 }
 
-// away reports that a gateway was not there for a part of a time, and that it was killed.
+// settled reports a sandbox that is alive and registered, and of which every gateway must know it a moment from now.
+func (l *ledger) settled(sandbox string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	all := l.sandboxes[sandbox]
+	return len(all) > 0 && all[len(all)-1].sure
+}
+
+// away reports that a gateway was not there at the begin of a time, and that it was killed in it. One that ends politely owes an answer
+// to all who asked before it was told to.
 func (l *ledger) away(gateway int, from, to time.Time) (down, killed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.gateways[gateway] {
 		if o.from.Before(to) && (o.to.IsZero() || o.to.After(from)) {
-			down, killed = true, killed || o.killed
+			down, killed = down || !o.from.After(from), killed || o.killed
 		}
 	}
 	return down, killed

@@ -18,6 +18,10 @@ const inside = "E2B_CHAOS_INSIDE"
 // kernel lets them have a user namespace.
 func TestMain(m *testing.M) {
 	flag.Parse()
+	// Where Debian has nft and ip, which the PATH of an ordinary user leaves out. install.sh looks there, too.
+	if err := os.Setenv("PATH", os.Getenv("PATH")+":/usr/sbin:/sbin"); err != nil {
+		panic(err)
+	}
 	// Worlds wait most of the time: all of them at once are no more than two cores can do.
 	if err := flag.Set("test.parallel", strconv.Itoa(len(kinds))); err != nil {
 		panic(err)

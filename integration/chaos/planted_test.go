@@ -107,6 +107,8 @@ func TestTheJudgeFindsWhatMustNotBe(t *testing.T) {
 		"a cut body, taken for whole":   {told("write", func(s *story) { s.sends, s.left = 7, true }), known{arrived: 1, took: 6, whole: true}, "cut"},
 		"no answer":                     {told("stat", func(s *story) { s.status, s.err = 0, lost }), usual(), "no answer"},
 		"no answer, no gateway":         {told("stat", func(s *story) { s.status, s.err = 0, lost }), known{alive: true, down: true}, ""},
+		"gone, and the gateway killed":  {told("stat", func(s *story) { s.status = 502 }), known{alive: true, arrived: 1, down: true, killed: true}, "gone"},
+		"gone, and the client left":     {told("stat", func(s *story) { s.status, s.left = 502, true }), usual(), "gone"},
 		"a hang":                        {told("stat", func(s *story) { s.late = true }), usual(), "hang"},
 	} {
 		got := judge(tc.story, tc.truth)
@@ -133,12 +135,78 @@ func TestTheLedgerDoubtsWhatItMust(t *testing.T) {
 	if l.live("a", later(time.Second), later(2*time.Second)) {
 		t.Error("of two doubts the end of one is enough")
 	}
-	l.down(0, true)
-	if down, killed := l.away(0, now.Add(-time.Minute), time.Now().Add(time.Minute)); !down || !killed {
-		t.Error("a gateway that was killed is there")
+	if l.settled("a") {
+		t.Error("of two doubts the end of one is enough for good")
 	}
-	if down, _ := l.away(0, now.Add(-time.Minute), now.Add(-time.Second)); down {
-		t.Error("a gateway is away before it was killed")
+	l.certain("a")
+	if !l.settled("a") || l.settled("b") {
+		t.Error("a sandbox is alive that nobody knows, or is not when all doubts have ended")
+	}
+}
+
+// A gateway that ends politely, or is reloaded, owes an answer to whoever asked before; one that was killed owes nobody any.
+func TestTheLedgerExcusesNoGatewayThatCouldHaveAnswered(t *testing.T) {
+	l, before := newLedger(), time.Now().Add(-time.Second)
+	l.down(0, true)
+	l.down(1, false)
+	within, after := time.Now(), time.Now().Add(time.Minute)
+	for _, tc := range []struct {
+		name         string
+		gateway      int
+		from, to     time.Time
+		down, killed bool
+	}{
+		{"over before it was killed", 0, before, before.Add(time.Millisecond), false, false},
+		{"killed in it", 0, before, after, false, true},
+		{"asked of a killed one", 0, within, after, true, true},
+		{"stopped in it", 1, before, after, false, false},
+		{"asked of a stopped one", 1, within, after, true, false},
+		{"asked of another", 2, within, after, false, false},
+	} {
+		if down, killed := l.away(tc.gateway, tc.from, tc.to); down != tc.down || killed != tc.killed {
+			t.Errorf("%s: away %v, killed %v", tc.name, down, killed)
+		}
+	}
+	l.up(1)
+	if down, _ := l.away(1, time.Now(), after); down {
+		t.Error("a gateway that is back is away")
+	}
+}
+
+// What is asked for where nothing is wrong must be served.
+func TestARefusalWithoutAFaultIsFound(t *testing.T) {
+	both, end := frames(0, first, second), frames(envelope.FlagEndStream, "{}")
+	drained := frames(envelope.FlagEndStream, `{"error":{"code":"aborted","message":"later"}}`)
+	for name, tc := range map[string]struct {
+		story *story
+		finds bool
+	}{
+		"an answer":             {told("stat", nil), false},
+		"no content":            {told("health", func(s *story) { s.status = 204 }), false},
+		"a stream":              {heard(2, both+end, nil), false},
+		"a client that left":    {told("stat", func(s *story) { s.status, s.left = 0, true }), false},
+		"a refusal":             {told("stat", func(s *story) { s.status = 503 }), true},
+		"no answer":             {told("stat", func(s *story) { s.status = 0 }), true},
+		"a stream that failed":  {heard(2, both+drained, nil), true},
+		"an answer that breaks": {told("read", func(s *story) { s.err = io.ErrUnexpectedEOF }), true},
+	} {
+		if got := serves(tc.story); (len(got) > 0) != tc.finds {
+			t.Errorf("%s: %q", name, got)
+		}
+	}
+}
+
+// Either may leak alone, and what pools keep is no leak.
+func TestOneFileOrGoroutineTooManyIsALeak(t *testing.T) {
+	idle := footprint{files: 30, goroutines: 50}
+	for now, leaks := range map[footprint]bool{
+		{30 + slackFiles, 50 + slackGoroutines}: false,
+		{31 + slackFiles, 50}:                   true,
+		{30, 51 + slackGoroutines}:              true,
+	} {
+		if now.exceeds(idle) != leaks {
+			t.Errorf("%+v of %+v", now, idle)
+		}
 	}
 }
 

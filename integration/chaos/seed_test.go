@@ -24,6 +24,8 @@ type tally struct {
 	seeds, requests, streams, recycled, failed int
 	ends                                       map[string]int
 	most                                       footprint // beyond what a new gateway holds
+	back                                       int       // sandboxes that answered after the faults, for each gateway
+	slowest                                    time.Duration
 }
 
 // rehearse runs one seed, and tells what is wrong with it.
@@ -53,6 +55,8 @@ func (w *world) rehearse(p plan) (wrong []string) {
 	w.heal()
 	working.Wait()
 	w.tasks.Wait()
+	w.store.await(w)
+	wrong = w.recovers(recovery)
 	for _, c := range clients {
 		c.CloseIdleConnections()
 	}
@@ -60,13 +64,17 @@ func (w *world) rehearse(p plan) (wrong []string) {
 	for _, k := range crew {
 		for _, s := range k.told {
 			w.sum(s)
-			if complaints := judge(s, w); len(complaints) > 0 {
+			complaints := judge(s, w)
+			if len(p.steps) == 0 {
+				complaints = append(complaints, serves(s)...)
+			}
+			if len(complaints) > 0 {
 				wrong = append(wrong, strings.Join(complaints, "; ")+"\n    "+s.String())
 			}
 		}
 	}
 	w.clear(crew)
-	return append(wrong, w.leaks()...)
+	return append(wrong, w.leaks(patience)...)
 }
 
 // carryOut does what the plan says.
@@ -139,8 +147,8 @@ func (w *world) clear(crew []*worker) {
 }
 
 // leaks waits until nothing is left of a seed, and tells what is.
-func (w *world) leaks() (wrong []string) {
-	within(patience, func() bool {
+func (w *world) leaks(limit time.Duration) (wrong []string) {
+	within(limit, func() bool {
 		wrong = nil
 		if n := w.rock.Faults().Live(rock.Match{}); n > 0 {
 			wrong = append(wrong, fmt.Sprintf("leak: %d requests go on behind the gateways", n))
@@ -153,7 +161,7 @@ func (w *world) leaks() (wrong []string) {
 			}
 			w.tally.most.files = max(w.tally.most.files, now.files-g.idle.files)
 			w.tally.most.goroutines = max(w.tally.most.goroutines, now.goroutines-g.idle.goroutines)
-			if now.files > g.idle.files+slackFiles || now.goroutines > g.idle.goroutines+slackGoroutines {
+			if now.exceeds(g.idle) {
 				wrong = append(wrong, fmt.Sprintf("leak: gateway %d holds %+v, and %+v when it was new", g.number, now, g.idle))
 			}
 		}
