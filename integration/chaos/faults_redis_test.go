@@ -128,7 +128,7 @@ func flap(w *world, s step) func() {
 		// Redis may be out at this time, and comes back later in the plan.
 		w.tasks.Go(func() {
 			// What is written to a master that is being replaced may be lost.
-			if w.records.settle(id) == nil && w.kind.registry != sentinel {
+			if w.records.settle("alive:"+id) == nil && w.kind.registry != sentinel {
 				w.ledger.certain(id)
 			}
 		})

@@ -11,8 +11,8 @@ import (
 type truth interface {
 	// live: the sandbox was alive and registered all the time.
 	live(sandbox string, from, to time.Time) bool
-	// away: the gateway was not there at the begin; it was killed before the end.
-	away(gateway int, from, to time.Time) (down, killed bool)
+	// absent: why the gateway may have left the request without an answer.
+	absent(gateway int, from, to time.Time) absence
 	// runs is how often a request has arrived behind the gateway.
 	runs(id string) int
 	// body is how long a request's body was that has come to its end there.
@@ -22,7 +22,7 @@ type truth interface {
 // judge returns what is wrong with a story: nothing, if all that must hold whatever happens has held.
 func judge(s *story, t truth) (wrong []string) {
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	down, killed := t.away(s.gateway, s.begun, s.ended)
+	absence, arrived := t.absent(s.gateway, s.begun, s.ended), t.runs(s.id)
 
 	// The right sandbox or an error, never another's.
 	for name := range s.names {
@@ -40,8 +40,8 @@ func judge(s *story, t truth) (wrong []string) {
 	}
 
 	// Nothing happens twice. A library that repeats a request of its own accord has sent it as often.
-	if n := t.runs(s.id); n > max(s.writes, 1) {
-		complain("twice: it was sent %d times and arrived %d times", s.writes, n)
+	if arrived > max(s.writes, 1) {
+		complain("twice: it was sent %d times and arrived %d times", s.writes, arrived)
 	}
 	if n, whole := t.body(s.id); whole && n != s.sends {
 		complain("cut: its body had %d bytes, and the sandbox took %d for all", s.sends, n)
@@ -54,12 +54,12 @@ func judge(s *story, t truth) (wrong []string) {
 	if s.saysGone() && t.live(s.sandbox, s.begun, s.ended) {
 		complain("gone: a live sandbox is said to be")
 	}
-	if s.left || s.late || killed {
+	if s.left || s.late || absence == killed {
 		return wrong
 	}
 	switch {
 	case s.status == 0:
-		if !down {
+		if absence == there || absence == closing && arrived > 0 {
 			complain("no answer: %v", s.err)
 		}
 	case s.stream:

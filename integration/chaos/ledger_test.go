@@ -99,15 +99,34 @@ func (l *ledger) settled(sandbox string) bool {
 	return len(all) > 0 && all[len(all)-1].sure
 }
 
-// away reports that a gateway was not there at the begin of a time, and that it was killed in it. One that ends politely owes an answer
-// to all who asked before it was told to.
-func (l *ledger) away(gateway int, from, to time.Time) (down, killed bool) {
+// absence is why a gateway may have left a request without an answer.
+type absence int
+
+const (
+	there   absence = iota // it may not
+	closing                // it was told to go a moment later: the request may never have been read
+	away                   // it was not there
+	killed                 // it was killed meanwhile
+)
+
+// moment is how long a request may be on its way until it is read. A server that goes away closes the connections on which it has
+// read nothing, and a client that asks on one at that time cannot be told anything.
+const moment = 100 * time.Millisecond
+
+// absent reports what a gateway did from the begin of a request to its end. One that goes politely owes an answer to all who asked before.
+func (l *ledger) absent(gateway int, from, to time.Time) (a absence) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.gateways[gateway] {
-		if o.from.Before(to) && (o.to.IsZero() || o.to.After(from)) {
-			down, killed = down || !o.from.After(from), killed || o.killed
+		switch {
+		case o.from.After(to) || !o.to.IsZero() && o.to.Before(from):
+		case o.killed:
+			return killed
+		case !o.from.After(from):
+			a = max(a, away)
+		case o.from.Before(from.Add(moment)):
+			a = max(a, closing)
 		}
 	}
-	return down, killed
+	return a
 }

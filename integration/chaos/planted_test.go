@@ -16,17 +16,18 @@ import (
 
 // known is a truth as a test wants it.
 type known struct {
-	alive, down, killed bool
-	arrived             int
-	took                int64
-	whole               bool
+	alive   bool
+	absence absence
+	arrived int
+	took    int64
+	whole   bool
 }
 
-func (k known) live(string, time.Time, time.Time) bool      { return k.alive }
-func (k known) away(int, time.Time, time.Time) (bool, bool) { return k.down, k.killed }
-func (k known) runs(string) int                             { return k.arrived }
-func (k known) body(string) (int64, bool)                   { return k.took, k.whole }
-func usual() known                                          { return known{alive: true, arrived: 1, whole: true} }
+func (k known) live(string, time.Time, time.Time) bool   { return k.alive }
+func (k known) absent(int, time.Time, time.Time) absence { return k.absence }
+func (k known) runs(string) int                          { return k.arrived }
+func (k known) body(string) (int64, bool)                { return k.took, k.whole }
+func usual() known                                       { return known{alive: true, arrived: 1, whole: true} }
 func told(call string, change func(*story)) *story {
 	s := newStory("1-2-3", call, "sbx-a", 0)
 	s.ended, s.writes, s.status, s.header = s.begun.Add(time.Second), 1, http.StatusOK, http.Header{}
@@ -91,8 +92,8 @@ func TestTheJudgeFindsWhatMustNotBe(t *testing.T) {
 		"a stream that is reset at end": {heard(2, both+end, lost), usual(), "raw end"},
 		"a stream with a hole":          {heard(2, frames(0, second)+end, nil), usual(), "another's"},
 		"a short stream that is whole":  {heard(3, both+end, nil), usual(), "cut"},
-		"a stream of a killed gateway":  {heard(2, both, lost), known{alive: true, arrived: 1, whole: true, down: true, killed: true}, ""},
-		"a stream of one that ends":     {heard(2, both, lost), known{alive: true, arrived: 1, whole: true, down: true}, "raw end"},
+		"a stream of a killed gateway":  {heard(2, both, lost), known{alive: true, arrived: 1, whole: true, absence: killed}, ""},
+		"a stream of one that ends":     {heard(2, both, lost), known{alive: true, arrived: 1, whole: true, absence: away}, "raw end"},
 		"a stream that its client left": {func() *story { s := heard(2, both, lost); s.left = true; return s }(), usual(), ""},
 		"a live sandbox gone, stream":   {heard(2, gone, nil), usual(), "gone"},
 		"a dead sandbox gone, stream":   {heard(2, gone, nil), known{arrived: 1}, ""},
@@ -106,8 +107,10 @@ func TestTheJudgeFindsWhatMustNotBe(t *testing.T) {
 		"a cut file":                    {told("read", func(s *story) { s.length, s.err = 6, lost; s.header.Set(headerLength, "7") }), usual(), ""},
 		"a cut body, taken for whole":   {told("write", func(s *story) { s.sends, s.left = 7, true }), known{arrived: 1, took: 6, whole: true}, "cut"},
 		"no answer":                     {told("stat", func(s *story) { s.status, s.err = 0, lost }), usual(), "no answer"},
-		"no answer, no gateway":         {told("stat", func(s *story) { s.status, s.err = 0, lost }), known{alive: true, down: true}, ""},
-		"gone, and the gateway killed":  {told("stat", func(s *story) { s.status = 502 }), known{alive: true, arrived: 1, down: true, killed: true}, "gone"},
+		"no answer, never read":         {told("stat", func(s *story) { s.status, s.err = 0, lost }), known{alive: true, absence: closing}, ""},
+		"no answer, dropped":            {told("stat", func(s *story) { s.status, s.err = 0, lost }), known{alive: true, absence: closing, arrived: 1}, "no answer"},
+		"no answer, no gateway":         {told("stat", func(s *story) { s.status, s.err = 0, lost }), known{alive: true, absence: away}, ""},
+		"gone, and the gateway killed":  {told("stat", func(s *story) { s.status = 502 }), known{alive: true, arrived: 1, absence: killed}, "gone"},
 		"gone, and the client left":     {told("stat", func(s *story) { s.status, s.left = 502, true }), usual(), "gone"},
 		"a hang":                        {told("stat", func(s *story) { s.late = true }), usual(), "hang"},
 	} {
@@ -150,25 +153,25 @@ func TestTheLedgerExcusesNoGatewayThatCouldHaveAnswered(t *testing.T) {
 	l.down(0, true)
 	l.down(1, false)
 	within, after := time.Now(), time.Now().Add(time.Minute)
-	for _, tc := range []struct {
-		name         string
-		gateway      int
-		from, to     time.Time
-		down, killed bool
+	for name, tc := range map[string]struct {
+		gateway  int
+		from, to time.Time
+		want     absence
 	}{
-		{"over before it was killed", 0, before, before.Add(time.Millisecond), false, false},
-		{"killed in it", 0, before, after, false, true},
-		{"asked of a killed one", 0, within, after, true, true},
-		{"stopped in it", 1, before, after, false, false},
-		{"asked of a stopped one", 1, within, after, true, false},
-		{"asked of another", 2, within, after, false, false},
+		"over before it was killed":        {0, before, before.Add(time.Millisecond), there},
+		"killed meanwhile":                 {0, before, after, killed},
+		"asked of a killed one":            {0, within, after, killed},
+		"stopped meanwhile":                {1, before, after, there},
+		"asked a moment before it stopped": {1, within.Add(-moment / 2), after, closing},
+		"asked of a stopped one":           {1, within, after, away},
+		"asked of another":                 {2, within, after, there},
 	} {
-		if down, killed := l.away(tc.gateway, tc.from, tc.to); down != tc.down || killed != tc.killed {
-			t.Errorf("%s: away %v, killed %v", tc.name, down, killed)
+		if got := l.absent(tc.gateway, tc.from, tc.to); got != tc.want {
+			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}
 	}
 	l.up(1)
-	if down, _ := l.away(1, time.Now(), after); down {
+	if got := l.absent(1, time.Now(), after); got != there {
 		t.Error("a gateway that is back is away")
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -60,8 +62,11 @@ func newStore(t testing.TB, r registry) *store {
 // keeper writes ROCK's records, and keeps them to write them again when the Redis has lost them.
 type keeper struct {
 	rock.Records
-	mu   sync.Mutex
-	docs map[string]any
+	mu      sync.Mutex
+	docs    map[string]any
+	changes int
+	// writing is held while a key is changed here and there, so that nobody writes what is no longer so.
+	writing sync.Map // of *sync.Mutex
 }
 
 func newKeeper(s *store) *keeper {
@@ -72,51 +77,68 @@ func newKeeper(s *store) *keeper {
 	return k
 }
 
+// only keeps others from writing a key until it is released.
+func (k *keeper) only(key string) (release func()) {
+	m, _ := k.writing.LoadOrStore(key, new(sync.Mutex))
+	m.(*sync.Mutex).Lock()
+	return m.(*sync.Mutex).Unlock
+}
+
 // Set implements rock.Records.
 func (k *keeper) Set(ctx context.Context, key string, doc any) error {
 	b, err := json.Marshal(doc)
 	if err != nil {
 		return err
 	}
+	defer k.only(key)()
 	k.mu.Lock()
 	k.docs[key] = json.RawMessage(b)
+	k.changes++
 	k.mu.Unlock()
 	return k.Records.Set(ctx, key, json.RawMessage(b))
 }
 
 // Del implements rock.Records.
 func (k *keeper) Del(ctx context.Context, keys ...string) error {
+	for _, key := range keys { // ROCK names them in one order
+		defer k.only(key)()
+	}
 	k.mu.Lock()
 	for _, key := range keys {
 		delete(k.docs, key)
 	}
+	k.changes++
 	k.mu.Unlock()
 	return k.Records.Del(ctx, keys...)
 }
 
-// restore writes what should be there, until it is.
+// restore writes what should be there, until it is, and nothing has changed meanwhile: ROCK tries once, and a sandbox whose record says
+// for ever that it starts is waited for.
 func (k *keeper) restore(t testing.TB) {
 	t.Helper()
-	k.mu.Lock()
-	docs := map[string]any{}
-	for key, doc := range k.docs {
-		docs[key] = doc
-	}
-	k.mu.Unlock()
-	for key, doc := range docs {
-		if err := insist(func(ctx context.Context) error { return k.Records.Set(ctx, key, doc) }); err != nil {
-			t.Fatal(err)
+	for before := -1; ; {
+		k.mu.Lock()
+		changes, keys := k.changes, slices.Collect(maps.Keys(k.docs))
+		k.mu.Unlock()
+		if changes == before {
+			return
+		}
+		before = changes
+		for _, key := range keys {
+			if err := k.settle(key); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 }
 
-// settle makes the record of one sandbox what ROCK wants it to be.
-func (k *keeper) settle(id string) error {
-	key := "alive:" + id
+// settle makes a record what ROCK wants it to be.
+func (k *keeper) settle(key string) error {
+	defer k.only(key)()
+	k.mu.Lock()
+	doc, there := k.docs[key]
+	k.mu.Unlock()
 	return insist(func(ctx context.Context) error {
-		k.mu.Lock()
-		doc, there := k.docs[key]
-		k.mu.Unlock()
 		if there {
 			return k.Records.Set(ctx, key, doc)
 		}

@@ -111,8 +111,8 @@ func (w *world) live(sandbox string, from, to time.Time) bool {
 	return w.ledger.live(sandbox, from, to)
 }
 
-func (w *world) away(gateway int, from, to time.Time) (down, killed bool) {
-	return w.ledger.away(gateway, from, to)
+func (w *world) absent(gateway int, from, to time.Time) absence {
+	return w.ledger.absent(gateway, from, to)
 }
 
 // sum counts a story.
