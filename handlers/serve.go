@@ -91,12 +91,22 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, planes Planes, p
 	}
 }
 
+// namesTwoHosts reports a request over HTTP/2 or HTTP/3 with a Host header that is not its
+// :authority. Go's server refuses it over HTTP/1.1; of its others not every version does
+// (RFC 9113 section 8.3.1).
+func namesTwoHosts(r *http.Request) bool {
+	hosts := r.Header["Host"]
+	return len(hosts) > 1 || len(hosts) == 1 && hosts[0] != r.Host
+}
+
 // unreadable is what a request is told that cannot be read in one way only, or
 // asks for what is nobody's to ask for, whoever sends it. Nil: it may go on.
 func (g *Gateway) unreadable(r *http.Request, out *Outcome, planes Planes) *cause.Failure {
 	switch {
 	case !sendable(r):
 		return &cause.Failure{Cause: cause.BadRequest, Message: "The request line is not valid"}
+	case namesTwoHosts(r):
+		return &cause.Failure{Cause: cause.BadRequest, Message: "The request names two hosts: its header Host is not its :authority"}
 	case g.opt.MaxHeader > 0 && headerSize(r) > g.opt.MaxHeader:
 		return &cause.Failure{Cause: cause.HeaderTooLarge}
 	case out.Err != nil: // of reading the host
