@@ -43,6 +43,27 @@ func TestACallOfAPortThatRefusesIsToldSoInItsProtocol(t *testing.T) {
 	}
 }
 
+// A sandbox whose machine says nothing is neither dead nor the fault of the cluster, and
+// nothing was done. In no protocol does it hear "unavailable", and nowhere 502.
+func TestASandboxThatDoesNotAnswerIsToldSoInTheProtocolOfTheCall(t *testing.T) {
+	g := newDirect(t, syscall.EHOSTUNREACH)
+	const says = "Sandbox sbx-1 does not answer at its address; nothing was done"
+	if code, message := g.call(t, "POST", start, stream, "").endError(t); code != "aborted" || !strings.HasPrefix(message, says) {
+		t.Errorf("command: %s %s", code, message)
+	}
+	g.wantEnd(t, cause.SandboxUnreachable)
+	r := g.call(t, "POST", stat, unary, "{}")
+	if code, message := r.connect(t); r.status != 503 || r.header.Get("Retry-After") != "1" || code != "aborted" || !strings.HasPrefix(message, says) {
+		t.Errorf("unary: %d %v %s", r.status, r.header, r.body)
+	}
+	for _, path := range []string{"/files?path=x", "/health"} {
+		r = g.call(t, "GET", path, "", "")
+		if code, message := r.e2b(t); r.status != 503 || r.header.Get("Retry-After") != "1" || code != 503 || !strings.HasPrefix(message, says) {
+			t.Errorf("%s: %d %v %s", path, r.status, r.header, r.body)
+		}
+	}
+}
+
 // Field reports F01 and F04: a machine that is not there has perhaps given its address
 // away; a port that refuses, or an app that fails, says nothing of where the sandbox is.
 func TestOnlyAMachineThatIsNotThereMakesARouteForgotten(t *testing.T) {

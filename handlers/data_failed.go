@@ -42,7 +42,7 @@ func (c *dataCall) failedToDial(err error) {
 	if upstream.Silent(err) {
 		// Packets that are lost say nothing of the port, and 502 would call the
 		// sandbox dead to older SDKs.
-		c.notSent(cause.Failure{Cause: cause.ClusterUnreachable})
+		c.notSent(cause.Failure{Cause: cause.SandboxUnreachable})
 		return
 	}
 	c.portClosed()

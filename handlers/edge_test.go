@@ -222,9 +222,9 @@ func TestOnlyWhatTheOtherSideRefusesIsCalledAClosedPort(t *testing.T) {
 	for err, want := range map[error]cause.Cause{
 		syscall.ECONNREFUSED:   cause.PortClosed,
 		syscall.ECONNRESET:     cause.PortClosed,
-		syscall.EHOSTUNREACH:   cause.ClusterUnreachable,
-		syscall.ENETUNREACH:    cause.ClusterUnreachable,
-		os.ErrDeadlineExceeded: cause.ClusterUnreachable,
+		syscall.EHOSTUNREACH:   cause.SandboxUnreachable,
+		syscall.ENETUNREACH:    cause.SandboxUnreachable,
+		os.ErrDeadlineExceeded: cause.SandboxUnreachable,
 		syscall.EMFILE:         cause.ClusterUnreachable,
 		syscall.EADDRNOTAVAIL:  cause.ClusterUnreachable,
 		errors.New("pool"):     cause.ClusterUnreachable,

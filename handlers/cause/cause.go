@@ -60,6 +60,9 @@ const (
 	// PortClosed: the sandbox runs, but nothing listens on the port, or the
 	// port cannot be reached from outside.
 	PortClosed
+	// SandboxUnreachable: nobody answers at the sandbox's own address, neither
+	// to accept nor to refuse, and it is registered as running. Nothing was sent.
+	SandboxUnreachable
 	// ClusterUnreachable: no address of the role accepted a connection.
 	// Nothing was sent.
 	ClusterUnreachable
@@ -162,6 +165,8 @@ var table = [causes]row{
 
 	PortClosed: {"port_closed", "aborted", 502, 503, 0,
 		"The sandbox %s is running but port is not open", ""},
+	SandboxUnreachable: {"sandbox_unreachable", "aborted", 503, 0, 1,
+		"Sandbox %s does not answer at its address; nothing was done, the sandbox may be running, try again", ""},
 	ClusterUnreachable: {"cluster_unreachable", "aborted", 503, 0, 1,
 		"The service behind this gateway cannot be reached; nothing was done, try again", ""},
 	RegistryUnavailable: {"registry_unavailable", "aborted", 503, 0, 1,

@@ -1,5 +1,5 @@
 // Package incidents brings a real gateway, with a real Redis and the ROCK
-// double, into ten incidents under traffic, and finds out which one it is as an
+// double, into its incidents under traffic, and finds out which one it is as an
 // operator would: by the recipes of docs/operations.md, from nothing but the
 // metrics, the log, explain and doctor.
 //

@@ -50,6 +50,12 @@ var incidents = []incident{
 	}, traffic: func(w *world) {
 		w.call("GET", "/", "", w.sandboxes[0].header(published))
 	}},
+	{name: "the machine of a sandbox does not answer", happen: func(w *world) {
+		w.silence(w.sandboxes[0], published)
+		w.complaint.port = published
+	}, traffic: func(w *world) {
+		w.call("GET", "/", "", w.sandboxes[0].header(published))
+	}},
 	{name: "a reload, and nothing else", happen: func(w *world) {
 		var load sync.WaitGroup
 		defer load.Wait()

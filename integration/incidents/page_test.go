@@ -62,7 +62,7 @@ func TestEveryIncidentHasARecipeAndEveryRecipeAnIncident(t *testing.T) {
 			t.Errorf("%q is not both once", name)
 		}
 	}
-	if len(incidents) != 11 {
+	if len(incidents) != 12 {
 		t.Errorf("there are %d incidents", len(incidents)-1)
 	}
 }

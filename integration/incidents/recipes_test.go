@@ -78,6 +78,19 @@ var recipes = []recipe{
 		cure: "The sandbox runs, and nothing listens on the port in it. If something should: it has crashed, or listens on another address of the sandbox than the one that is mapped.",
 	},
 	{
+		incident: "the machine of a sandbox does not answer",
+		users:    "`does not answer at its address` (503), of one sandbox, or of all that are on one machine.",
+		signs: []sign{
+			rises(`e2b_gateway_requests_total{end="sandbox_unreachable"}`),
+			rises(`e2b_gateway_upstream_dial_errors_total{address="sandboxes",reason=~"timeout|unreachable"}`),
+			logged("end", "^sandbox_unreachable$", "cause", "timeout|unreachable|no route"),
+			explains("sandbox.answer", "^here$"),
+			explains("sandbox.state", "^running$"),
+		},
+		cure: "The registry has the sandbox as running, and what is sent to its machine is lost. The log names the address. If the machine is there, it is the network between: a firewall, a route, " +
+			"a policy. If it is not, ROCK has to notice and end its sandboxes: nothing is to be done at the gateway, which has said nothing false.",
+	},
+	{
 		incident: "a reload, and nothing else",
 		users:    "connections that were being opened were reset, at one moment.",
 		signs: []sign{
