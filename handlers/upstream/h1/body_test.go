@@ -227,19 +227,69 @@ func TestABodyIsWaitedForInABufferThatFitsWhatCame(t *testing.T) {
 	}
 }
 
+// askedByGRPC is a request as gRPC's clients make them.
+func askedByGRPC(t testing.TB) *http.Request {
+	r := get(t, "a")
+	r.Header.Set("Te", "trailers")
+	r.Header.Set("Content-Type", "application/grpc+proto")
+	return r
+}
+
 // A status of gRPC that has failed may be long, and the answer is worth nothing without.
-func TestTrailersThatAreAskedForMayBeLong(t *testing.T) {
+func TestTrailersOfGRPCMayBeLong(t *testing.T) {
 	status := strings.Repeat("x", 8<<10)
 	conn := newFake(whole("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\nGrpc-Message: "+status+"\r\n\r\n"), nil)
 	c, _ := client(t, nil, func() *fakeConn { return conn })
 	for range 2 { // the second on the connection of the first
-		r := get(t, "a")
-		r.Header.Set("Te", "trailers")
-		resp := begin(t, c, r)
+		resp := begin(t, c, askedByGRPC(t))
 		body, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
 		if string(body) != "hello" || err != nil || resp.Trailer.Get("Grpc-Message") != status {
 			t.Fatalf("%q, %v, and %d bytes of %d in the trailer", body, err, len(resp.Trailer.Get("Grpc-Message")), len(status))
 		}
+	}
+}
+
+// What waits for a browser, or for nobody, costs little: there are many of them.
+func TestRoomForLongTrailersIsHeldByCallsOfGRPCAlone(t *testing.T) {
+	for contentType, want := range map[string]int{
+		"": readBuffer, "application/json": readBuffer, "application/grpc-web": readBuffer, "application/grpcx": readBuffer, "application/connect+proto": readBuffer,
+		"application/grpc": trailersBuffer, "application/GRPC+proto": trailersBuffer, "application/grpc; charset=x": trailersBuffer,
+	} {
+		c, _ := client(t, nil, func() *fakeConn { return newFake(whole(hello), nil) })
+		r := askedByGRPC(t)
+		r.Header.Set("Content-Type", contentType)
+		resp := begin(t, c, r)
+		conn := resp.Body.(*exchange).conn
+		if got := conn.br.Size(); got != want {
+			t.Errorf("%q is answered through %d bytes", contentType, got)
+		}
+		finish(t, resp)
+		if got := conn.br.Size(); !conn.idle || got != readBuffer {
+			t.Errorf("after %q a connection (idle: %v) holds %d bytes", contentType, conn.idle, got)
+		}
+		r.Header.Del("Te")
+		resp = begin(t, c, r)
+		if got := conn.br.Size(); got != readBuffer {
+			t.Errorf("%q without trailers is answered through %d bytes", contentType, got)
+		}
+		finish(t, resp)
+	}
+}
+
+func TestATunnelHasNoRoomForTrailers(t *testing.T) {
+	const switches = "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"
+	for ahead, want := range map[string]int{"": readBuffer, "said at once": trailersBuffer} {
+		c, _ := client(t, nil, func() *fakeConn { return newFake(atOnce(switches+ahead), nil) })
+		resp := begin(t, c, askedByGRPC(t))
+		tun := resp.Body.(*tunnel)
+		if got := tun.br.Size(); got != want {
+			t.Errorf("with %q ahead %d bytes are held", ahead, got)
+		}
+		b := make([]byte, len(ahead))
+		if _, err := io.ReadFull(tun, b); err != nil || string(b) != ahead {
+			t.Errorf("%q, %v", b, err)
+		}
+		tun.Close()
 	}
 }

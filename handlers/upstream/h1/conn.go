@@ -4,7 +4,12 @@ import (
 	"bufio"
 	"errors"
 	"math"
+	"net/http"
+	"strings"
+	"sync"
 	"time"
+
+	"golang.org/x/net/http/httpguts"
 )
 
 const (
@@ -15,17 +20,21 @@ const (
 	// chunked encoding, and the trailers behind it, in bytes: net/http wants them all
 	// in its buffer before it reads one.
 	readBuffer = 256
-	// trailersBuffer is the same where trailers are asked for: servers of gRPC may send
-	// as much of them as of headers, 8 KiB by the habit of gRPC's clients.
+	// trailersBuffer is the same for the answer to a call of gRPC: its servers may send
+	// as much of trailers as of headers, 8 KiB by the habit of gRPC's clients.
 	trailersBuffer = 16 << 10
 )
+
+// longTrailers are the buffers of trailersBuffer bytes that no connection uses.
+var longTrailers = sync.Pool{New: func() any { return bufio.NewReaderSize(nil, trailersBuffer) }}
 
 var errHeadTooLong = errors.New("the head of the answer is too long")
 
 // conn is a connection of a client.
 type conn struct {
 	Conn
-	br     *bufio.Reader
+	br     *bufio.Reader // small, or one of longTrailers
+	small  *bufio.Reader
 	limit  int64 // how much more may be read
 	reused bool  // it has carried an answer
 	home   *home
@@ -39,19 +48,44 @@ type conn struct {
 
 func newConn(raw Conn, h *home) *conn {
 	c := &conn{Conn: raw, home: h, limit: math.MaxInt64}
-	c.br = bufio.NewReaderSize(limited{c}, readBuffer)
+	c.small = bufio.NewReaderSize(limited{c}, readBuffer)
+	c.br = c.small
 	return c
 }
 
-// fit makes the buffer fit the answer that comes next.
-func (c *conn) fit(trailers bool) {
-	size := readBuffer
-	if trailers {
-		size = trailersBuffer
+// widen makes room for the trailers of the answer that comes next, if it is one to a call
+// of gRPC. It is for who may use the connection alone, as narrow is.
+func (c *conn) widen(r *http.Request) {
+	if !mayEndInLongTrailers(r.Header) || c.br != c.small || c.br.Buffered() > 0 {
+		return
 	}
-	if c.br.Size() != size && c.br.Buffered() == 0 {
-		c.br = bufio.NewReaderSize(limited{c}, size)
+	c.br = longTrailers.Get().(*bufio.Reader)
+	c.br.Reset(limited{c})
+}
+
+// narrow takes the room back, when nobody reads the answer any more.
+func (c *conn) narrow() {
+	if c.br == c.small || c.br.Buffered() > 0 {
+		return
 	}
+	c.br.Reset(nil)
+	longTrailers.Put(c.br)
+	c.br = c.small
+}
+
+// mayEndInLongTrailers reports a call of gRPC (gRPC over HTTP/2, "Requests"). That
+// trailers are taken is not enough: browsers say so of every request, and 16 KiB for each
+// stream of theirs that waits is much.
+func mayEndInLongTrailers(h http.Header) bool {
+	if !httpguts.HeaderValuesContainsToken(h["Te"], "trailers") {
+		return false
+	}
+	const grpc = "application/grpc"
+	ct := h.Get("Content-Type")
+	if len(ct) < len(grpc) || !strings.EqualFold(ct[:len(grpc)], grpc) {
+		return false
+	}
+	return len(ct) == len(grpc) || strings.IndexByte("+; ", ct[len(grpc)]) >= 0 // gRPC-Web is another protocol
 }
 
 // Cut closes the connection, whoever uses it.

@@ -111,7 +111,7 @@ func (x *exchange) write() error {
 // answer reads up to the end of the last head of the answer to r.
 func (x *exchange) answer(r *http.Request) (*http.Response, error) {
 	x.conn.limit = maxHead
-	x.conn.fit(httpguts.HeaderValuesContainsToken(r.Header["Te"], "trailers"))
+	x.conn.widen(r)
 	for {
 		resp, err := http.ReadResponse(x.conn.br, r)
 		if err != nil {

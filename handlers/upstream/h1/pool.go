@@ -106,6 +106,7 @@ func (p *pool) take(c *conn) {
 // put keeps a connection whose answer is over for the next request.
 func (p *pool) put(c *conn) {
 	c.reused = true
+	c.narrow()
 	now := time.Now()
 	s := c.home.shard
 	s.mu.Lock()

@@ -21,6 +21,7 @@ func (x *exchange) handOver() (io.ReadCloser, error) {
 		return nil, context.Cause(x.ctx)
 	}
 	x.over.Store(true)
+	x.conn.narrow()
 	return &tunnel{conn: x.conn, pool: x.pool}, nil
 }
 
