@@ -56,7 +56,7 @@ func (o outcome) passed() int { return len(o.cases) - len(o.failed) }
 
 var (
 	caseSent   = regexp.MustCompile(`(?m)^Sending request for (".*")\.\.\.$`)
-	caseFailed = regexp.MustCompile(`(?m)^FAILED: (\S.*):\n((?:\s+.*\n)*)`)
+	caseFailed = regexp.MustCompile(`(?m)^FAILED: (\S.*):\n((?:[ \t]+.*\n)*)`)
 	summary    = regexp.MustCompile(`(?m)^Total cases: (\d+)\n(\d+) passed, (\d+) failed$`)
 )
 
