@@ -52,11 +52,11 @@ var redisFaults = []fault{
 	}},
 	{name: "slots move", fits: in(sharded), weight: 4, once: true, family: "redis", begin: func(w *world, s step) func() {
 		for i, id := range w.names() {
-			w.store.move("alive:"+id, (s.b+i)%3)
+			w.store.move(w, "alive:"+id, (s.b+i)%3)
 		}
 		return func() {
 			for i, id := range w.names() {
-				w.store.move("alive:"+id, (s.b+i+1)%3)
+				w.store.move(w, "alive:"+id, (s.b+i+1)%3)
 			}
 		}
 	}},

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -18,18 +19,17 @@ import (
 
 // store is the Redis of a world: one of the three, none with the registry control.
 type store struct {
-	one      *redistest.Server
-	pair     *redistest.Sentinel
-	shards   *redistest.Cluster
-	wire     *wire // to the one
-	config   string
-	client   goredis.UniversalClient
-	slotHome map[int64]int // where resharding has brought a slot
+	one    *redistest.Server
+	pair   *redistest.Sentinel
+	shards *redistest.Cluster
+	wire   *wire // to the one
+	config string
+	client goredis.UniversalClient
 }
 
 func newStore(t testing.TB, r registry) *store {
 	t.Helper()
-	s := &store{slotHome: map[int64]int{}}
+	s := &store{}
 	const small = "pool_size 4\n timeout 500ms\n"
 	switch r {
 	case plain:
@@ -161,17 +161,44 @@ func insist(do func(context.Context) error) (err error) {
 }
 
 // move gives the slot of a sandbox's record, with what is in it, to another node of the Cluster.
-func (s *store) move(key string, to int) {
+func (s *store) move(t testing.TB, key string, to int) {
 	slot := s.shards.Nodes[0].Do("CLUSTER", "KEYSLOT", key).(int64)
-	from, moved := s.slotHome[slot]
-	if !moved {
-		from = s.shards.Owner(key)
+	from := -1
+	if !within(patience, func() bool { from = s.owner(slot); return from >= 0 }) {
+		t.Fatalf("the nodes do not agree who has slot %d", slot)
 	}
-	if from == to {
-		return
+	if from != to {
+		reshard(s.shards.Nodes[:], slot, from, to)
 	}
-	reshard(s.shards.Nodes[:], slot, from, to)
-	s.slotHome[slot] = to
+}
+
+// owner is the node that says that a slot is its own, -1 as long as it is not exactly one, or the nodes have not all heard of the last move:
+// one that takes a slot under an epoch which another has taken already loses it, and then nobody has it.
+func (s *store) owner(slot int64) int {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	found, epochs := -1, map[string]bool{}
+	for i, n := range s.shards.Nodes {
+		admin := n.Admin()
+		ranges, err := admin.ClusterSlots(ctx).Result()
+		info, failed := admin.ClusterInfo(ctx).Result()
+		admin.Close()
+		_, epoch, _ := strings.Cut(info, "cluster_current_epoch:")
+		epoch, _, _ = strings.Cut(epoch, "\r\n")
+		if epochs[epoch] = true; err != nil || failed != nil || len(epochs) > 1 {
+			return -1
+		}
+		for _, r := range ranges {
+			if int64(r.Start) > slot || slot > int64(r.End) || len(r.Nodes) == 0 || portOf(r.Nodes[0].Addr) != portOf(n.Addr) {
+				continue
+			}
+			if found >= 0 {
+				return -1
+			}
+			found = i
+		}
+	}
+	return found
 }
 
 func reshard(nodes []*redistest.Server, slot int64, from, to int) {
