@@ -180,7 +180,7 @@ func (s *store) owner(slot int64) int {
 	found, epochs := -1, map[string]bool{}
 	for i, n := range s.shards.Nodes {
 		admin := n.Admin()
-		ranges, err := admin.ClusterSlots(ctx).Result()
+		shards, err := admin.ClusterShards(ctx).Result()
 		info, failed := admin.ClusterInfo(ctx).Result()
 		admin.Close()
 		_, epoch, _ := strings.Cut(info, "cluster_current_epoch:")
@@ -188,15 +188,17 @@ func (s *store) owner(slot int64) int {
 		if epochs[epoch] = true; err != nil || failed != nil || len(epochs) > 1 {
 			return -1
 		}
-		for _, r := range ranges {
-			if int64(r.Start) > slot || slot > int64(r.End) || len(r.Nodes) == 0 || portOf(r.Nodes[0].Addr) != portOf(n.Addr) {
-				continue
-			}
-			if found >= 0 {
-				return -1
-			}
-			found = i
+		if !slices.ContainsFunc(shards, func(sh goredis.ClusterShard) bool {
+			return len(sh.Nodes) > 0 && fmt.Sprint(sh.Nodes[0].Port) == portOf(n.Addr) && slices.ContainsFunc(sh.Slots, func(r goredis.SlotRange) bool {
+				return r.Start <= slot && slot <= r.End
+			})
+		}) {
+			continue
 		}
+		if found >= 0 {
+			return -1
+		}
+		found = i
 	}
 	return found
 }
