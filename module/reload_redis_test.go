@@ -29,12 +29,13 @@ func TestReloadsUnderLoadLoseNoLookup(t *testing.T) {
 		return strings.Replace(wrapped(rock, "e2b", fmt.Sprint(i)), staticSandbox, registry, 1)
 	}
 	g := inprocess.Start(t, config(0))
+	url := g.URL
 	stop := make(chan struct{})
 	var load sync.WaitGroup
 	for range 8 {
 		client := g.Client()
 		call := func() bool {
-			resp, err := client.Do(ask(t.Context(), g.URL, fmt.Sprint("s", rand.N(200)), "/health"))
+			resp, err := client.Do(ask(t.Context(), url, fmt.Sprint("s", rand.N(200)), "/health"))
 			if err != nil {
 				t.Error(err)
 				return false

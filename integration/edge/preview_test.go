@@ -129,8 +129,8 @@ func TestOverHTTP2APreviewHostIsTheOneThatIsAskedFor(t *testing.T) {
 // Field reports E12, H13 and L03.
 func TestAnAppsAnswerComesBackAsItWasGiven(t *testing.T) {
 	g := openPreviews(t, harness.Cleartext, "")
-	g.answer = "HTTP/1.1 302 Found\r\nLocation: http://" + g.address + "/login?a=%2F\r\nSet-Cookie: a=1; Expires=Wed, 01 Dec 2027 00:00:00 GMT\r\nSet-Cookie: b=2\r\n" +
-		"Date: Tue, 01 Dec 2026 00:00:00 GMT\r\nServer: own\r\nAccess-Control-Allow-Origin: https://own.test\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi"
+	g.answers("HTTP/1.1 302 Found\r\nLocation: http://" + g.address + "/login?a=%2F\r\nSet-Cookie: a=1; Expires=Wed, 01 Dec 2027 00:00:00 GMT\r\nSet-Cookie: b=2\r\n" +
+		"Date: Tue, 01 Dec 2026 00:00:00 GMT\r\nServer: own\r\nAccess-Control-Allow-Origin: https://own.test\r\nContent-Type: text/html\r\nContent-Length: 2\r\n\r\nhi")
 	answer := g.raw(t, "GET / HTTP/1.1\r\nHost: 8080-a.box.test\r\nOrigin: https://a.test\r\nConnection: close\r\n\r\n")
 	for line, want := range map[string]int{
 		"HTTP/1.1 302 Found\r\n": 1, "\r\nLocation: http://8080-a.box.test/login?a=%2F\r\n": 1, "\r\nSet-Cookie: ": 2, "\r\nDate: ": 1, "\r\nServer: ": 1, "\r\nServer: own\r\n": 1,

@@ -135,7 +135,7 @@ func TestLongHeadersPassOrAreRefusedInWords(t *testing.T) {
 	}
 	list := "GET /v2/sandboxes?metadata=" + strings.Repeat("x", 30<<10) + "%3Dy HTTP/1.1\r\nHost: box.test\r\nConnection: close\r\n\r\n"
 	const none = `{"status":"Success","result":{"items":[],"has_more":false}}`
-	g.answer = fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(none), none)
+	g.answers(fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s", len(none), none))
 	if answer := g.raw(t, list); status(answer) != "200" || !strings.HasSuffix(answer, "\r\n\r\n[]") || g.take() == "" {
 		t.Errorf("a filter of 30 KiB: %.300q", answer)
 	}
@@ -148,7 +148,7 @@ func TestLongHeadersPassOrAreRefusedInWords(t *testing.T) {
 			t.Errorf("%s: %.300q, %d bytes arrived", name, answer, len(got))
 		}
 	}
-	g.answer = "HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nown"
+	g.answers("HTTP/1.1 431 Request Header Fields Too Large\r\nContent-Type: text/plain\r\nContent-Length: 3\r\n\r\nown")
 	if answer := g.raw(t, app+cookies(20<<10)+"\r\n"); status(answer) != "431" || !strings.HasSuffix(answer, "\r\n\r\nown") {
 		t.Errorf("the app's own limit: %q", answer)
 	}
@@ -160,8 +160,8 @@ func TestASitesErrorPagesReplaceNoAnswer(t *testing.T) {
 	const page = "handle_errors {\nheader Content-Type text/html\nrespond \"<h1>{err.status_code}</h1>\"\n}"
 	g := site(t, "", "encode gzip zstd\n"+page+"\ne2b")
 	long := `{"detail":"` + strings.Repeat("x", 2000) + `"}`
-	g.answer = "HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n" +
-		fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(long), long)
+	g.answers("HTTP/1.1 500 Internal Server Error\r\nContent-Type: application/json\r\n" +
+		fmt.Sprintf("Content-Length: %d\r\n\r\n%s", len(long), long))
 	for name, tc := range map[string]struct{ request, status, body string }{
 		"an app's error":  {"GET / HTTP/1.1\r\nHost: 8080-a.box.test\r\n", "500", long},
 		"no such sandbox": {"GET /health HTTP/1.1\r\nHost: x\r\nE2b-Sandbox-Id: nobody\r\nE2b-Sandbox-Port: 49983\r\n", "502", `"code":502`},

@@ -20,7 +20,6 @@ import (
 // is sent, and answers each request with the same.
 type upstream struct {
 	address string
-	answer  string // to the byte
 	// script, if not nil, answers in the place of answer, and says whether the
 	// connection goes on.
 	script func(r *http.Request, c net.Conn) bool
@@ -31,8 +30,16 @@ type upstream struct {
 	listener net.Listener
 	conns    sync.WaitGroup
 
-	mu  sync.Mutex
-	got bytes.Buffer
+	mu     sync.Mutex
+	answer string // to the byte
+	got    bytes.Buffer
+}
+
+// answers has requests answered with this from now on.
+func (u *upstream) answers(answer string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.answer = answer
 }
 
 const answer200 = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}"
@@ -76,10 +83,13 @@ func (u *upstream) serve(c net.Conn) {
 			continue
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
-		if _, err := io.WriteString(c, u.answer); err != nil {
+		u.mu.Lock()
+		answer := u.answer
+		u.mu.Unlock()
+		if _, err := io.WriteString(c, answer); err != nil {
 			return
 		}
-		if strings.HasPrefix(u.answer, "HTTP/1.1 101") {
+		if strings.HasPrefix(answer, "HTTP/1.1 101") {
 			_, _ = io.Copy(io.Discard, br) // kept, too
 			return
 		}
