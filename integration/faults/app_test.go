@@ -1,7 +1,6 @@
 package faults
 
 import (
-	"bufio"
 	"context"
 	"fmt"
 	"io"
@@ -16,33 +15,11 @@ import (
 	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
 )
 
-// answerer answers a request of a sandbox, to the byte. When it returns true the
-// connection goes on.
-type answerer func(c *net.TCPConn, r *http.Request) (goOn bool)
-
 // openDirect starts a gateway that dials two sandboxes itself, app and alive, on envd's
 // port and on 49999. serve answers for both.
 func openDirect(t *testing.T, transport harness.Transport, site string, serve answerer) *harness.Gateway {
 	t.Helper()
-	at := newCluster(t).listen(func(c *net.TCPConn) {
-		br := bufio.NewReader(c)
-		for {
-			r, err := http.ReadRequest(br)
-			if err != nil {
-				return
-			}
-			if _, err := io.Copy(io.Discard, r.Body); err != nil {
-				return
-			}
-			if r.URL.Path == "/health" {
-				_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
-				continue
-			}
-			if !serve(c, r) {
-				return
-			}
-		}
-	})
+	at := newCluster(t).listen(func(c *net.TCPConn) { converse(c, serve) })
 	port := at[strings.LastIndexByte(at, ':')+1:]
 	return inprocess.Start(t, fmt.Sprintf(`{
 	e2b {

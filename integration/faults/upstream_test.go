@@ -125,9 +125,13 @@ func (k *cluster) listen(serve func(*net.TCPConn)) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// serveProxy is the data plane. A live sandbox's /health always answers, so
-// that a connection can be seen to go on.
-func (k *cluster) serveProxy(c *net.TCPConn) {
+// answerer answers a request that has been read to its end, and says whether the
+// connection goes on.
+type answerer func(c *net.TCPConn, r *http.Request) (goOn bool)
+
+// converse has the requests of a connection to a sandbox answered. A live one's /health
+// always answers, so that a connection can be seen to go on.
+func converse(c *net.TCPConn, serve answerer) {
 	br := bufio.NewReader(c)
 	for {
 		r, err := http.ReadRequest(br)
@@ -141,13 +145,20 @@ func (k *cluster) serveProxy(c *net.TCPConn) {
 			_, _ = io.WriteString(c, "HTTP/1.1 204 No Content\r\n\r\n")
 			continue
 		}
-		k.mu.Lock()
-		p := k.plays[r.Header.Get("E2b-Sandbox-Id")]
-		k.mu.Unlock()
-		if p == nil || !p(c) {
+		if !serve(c, r) {
 			return
 		}
 	}
+}
+
+// serveProxy is the data plane.
+func (k *cluster) serveProxy(c *net.TCPConn) {
+	converse(c, func(c *net.TCPConn, r *http.Request) bool {
+		k.mu.Lock()
+		p := k.plays[r.Header.Get("E2b-Sandbox-Id")]
+		k.mu.Unlock()
+		return p != nil && p(c)
+	})
 }
 
 func (k *cluster) serveAdmin(c *net.TCPConn) {

@@ -5,11 +5,12 @@ import (
 	"errors"
 	"math"
 	"net/http"
-	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/caddy-e2b/gateway/handlers/protocol"
 )
 
 const (
@@ -80,12 +81,8 @@ func mayEndInLongTrailers(h http.Header) bool {
 	if !httpguts.HeaderValuesContainsToken(h["Te"], "trailers") {
 		return false
 	}
-	const grpc = "application/grpc"
-	ct := h.Get("Content-Type")
-	if len(ct) < len(grpc) || !strings.EqualFold(ct[:len(grpc)], grpc) {
-		return false
-	}
-	return len(ct) == len(grpc) || strings.IndexByte("+; ", ct[len(grpc)]) >= 0 // gRPC-Web is another protocol
+	p, _ := protocol.Framing(h.Get("Content-Type"))
+	return p == protocol.GRPC
 }
 
 // Cut closes the connection, whoever uses it.
