@@ -169,6 +169,8 @@ func NewCache(reg Registry, opt CacheOptions) *Cache {
 func (c *Cache) Run(ctx context.Context) {
 	if w, ok := c.reg.(Watcher); ok {
 		w.Watch(ctx, func(sandboxID string) {
+			// Who tells can be asked: what it tells of is to be asked for now.
+			c.health.report(c.now(), nil, c.opt.LookupTimeout)
 			c.Invalidate(sandboxID)
 			c.tell(sandboxID)
 		})

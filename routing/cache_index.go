@@ -16,21 +16,23 @@ import (
 //
 // An entry stays where it was put, and the number of buckets, which follows from the
 // greatest number of entries, never changes: nothing is moved under a reader. Buckets
-// come in segments that are made when the first entry needs them, so that a small
-// fleet has a small index.
+// come in segments that are made when the first entry needs them and go with the last,
+// so that the index is as large as the fleet, and not as all that were ever in it.
 type index struct {
 	seed     maphash.Seed // ids are made up by strangers, who must not choose a bucket
 	segments []atomic.Pointer[segment]
 }
 
 const (
-	segmentSize = 128 // buckets, 8 KiB
-	bucketSize  = 6   // entries
+	// segmentSize is in buckets, and a segment 512 bytes long: Go puts a word before an
+	// object with pointers that is longer, and each bucket would lie in two lines.
+	segmentSize = 8
+	bucketSize  = 6 // entries
 	// fill is how many entries there are at most for each bucket, on average.
 	fill = 4
-	// maxSegments bounds what an index takes, to 32 MiB. From 2 million entries on
-	// buckets get longer instead.
-	maxSegments = 1 << 12
+	// maxSegments bounds what an index takes, to 32 MiB and half of one for where they
+	// are. From 2 million entries on buckets get longer instead.
+	maxSegments = 1 << 16
 )
 
 type segment [segmentSize]bucket
@@ -106,9 +108,25 @@ func (x *index) put(e, old *entry) {
 
 // remove takes e out, which is in.
 func (x *index) remove(e *entry) {
-	b, i := x.find(x.place(e.sandboxID), e)
+	p := x.place(e.sandboxID)
+	b, i := x.find(p, e)
 	b.tag(i, 0)
 	b.entries[i].Store(nil)
+	if p.segment.Load().empty() {
+		p.segment.Store(nil) // who reads it now finds nothing, as is right
+	}
+}
+
+// empty reports a segment without an entry.
+func (s *segment) empty() bool {
+	for i := range s {
+		for b := &s[i]; b != nil; b = b.next.Load() {
+			if b.tags.Load() != 0 {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 // find returns where an entry is that is in, or for nil where one can be put.

@@ -82,9 +82,41 @@ func TestIndexIsReadWhileItIsWritten(t *testing.T) {
 	readers.Wait()
 }
 
+// What the dead took is given back, or the index grows until everybody has been there.
+func TestIndexIsAsLargeAsWhatIsInIt(t *testing.T) {
+	for name, size := range map[string]int{"with room": 1_000_000, "with much less than that": 1} {
+		x := newIndex(size)
+		held := func() (n int) {
+			for i := range x.segments {
+				if x.segments[i].Load() != nil {
+					n++
+				}
+			}
+			return n
+		}
+		for i := range 10_000 {
+			e := &entry{sandboxID: fmt.Sprint(i)}
+			x.put(e, nil)
+			if x.load(e.sandboxID) != e {
+				t.Fatalf("%s: %s is not found", name, e.sandboxID)
+			}
+			x.remove(e)
+		}
+		if n := held(); n != 0 {
+			t.Errorf("%s: 10,000 entries came and went, and %d segments are left", name, n)
+		}
+		for i := range 100 {
+			x.put(&entry{sandboxID: fmt.Sprint(i)}, nil)
+		}
+		if n := held(); n == 0 || n > 100 {
+			t.Errorf("%s: 100 entries take %d segments", name, n)
+		}
+	}
+}
+
 // The least and the most that can be configured.
 func TestIndexHasABoundedSize(t *testing.T) {
-	for entries, segments := range map[int]int{1: 1, 512: 1, 513: 2, 1_000_000: 2048, 1 << 40: maxSegments} {
+	for entries, segments := range map[int]int{1: 1, 32: 1, 33: 2, 1_000_000: 1 << 15, 1 << 40: maxSegments} {
 		if x := newIndex(entries); len(x.segments) != segments {
 			t.Errorf("for %d entries: %d segments, want %d", entries, len(x.segments), segments)
 		}

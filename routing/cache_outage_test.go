@@ -149,6 +149,33 @@ func TestCacheIsNormalSoonAfterAnOutage(t *testing.T) {
 	}
 }
 
+// A registry that tells of a change is back. What it tells of may not be served any more, so it must be possible to ask.
+func TestCacheAsksARegistryThatTells(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		reg := watched{newTable(running("known", "1")), make(chan string)}
+		c := NewCache(reg, CacheOptions{})
+		ctx, stop := context.WithCancel(t.Context())
+		defer stop()
+		go c.Run(ctx)
+		ask(t, c, "known")
+		reg.set(func(t *table) { t.err = errRefusedConn })
+		for range 20 {
+			asking(c, "unknown")
+			time.Sleep(100 * time.Millisecond)
+		}
+		if !c.Stats().Failing {
+			t.Fatal("the outage was not noticed")
+		}
+		reg.set(func(t *table) { t.err = nil })
+		reg.put(running("known", "2"))
+		reg.changes <- "known"
+		synctest.Wait()
+		if got := ask(t, c, "known"); got.err != nil || got.route.Lifecycle != "2" {
+			t.Errorf("%+v", got)
+		}
+	})
+}
+
 func TestCacheStaleRouteHasAnEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		reg := newTable(running("a", "1"))

@@ -358,26 +358,9 @@ func TestCacheServesMemoryAfterClose(t *testing.T) {
 	})
 }
 
-// pushing is a registry that pushes what a test tells it to.
-type pushing struct {
-	*table
-	push chan string
-}
-
-func (p pushing) Watch(ctx context.Context, changed func(string)) {
-	for {
-		select {
-		case id := <-p.push:
-			changed(id)
-		case <-ctx.Done():
-			return
-		}
-	}
-}
-
 func TestCacheTellsWhatTheRegistryPushes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		reg := pushing{newTable(running("a", "1")), make(chan string)}
+		reg := watched{newTable(running("a", "1")), make(chan string)}
 		c := NewCache(reg, CacheOptions{})
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
@@ -390,12 +373,12 @@ func TestCacheTellsWhatTheRegistryPushes(t *testing.T) {
 			}
 			told = append(told, id)
 		})
-		reg.push <- "a"
+		reg.changes <- "a"
 		synctest.Wait()
-		reg.push <- ""
+		reg.changes <- ""
 		synctest.Wait()
 		stop()
-		reg.push <- "a"
+		reg.changes <- "a"
 		synctest.Wait()
 		if len(told) != 2 || told[0] != "a" || told[1] != "" {
 			t.Errorf("told of %q", told)
