@@ -42,6 +42,8 @@ func (c *dataCall) answer(resp *http.Response) {
 		// It may be silent for as long as its sandbox lives.
 		c.register(true)
 		unbuffered(c.w.Header(), resp)
+	} else if !c.toApp() && !c.arriveWhole(resp) {
+		return
 	}
 	c.writeHead(resp)
 	c.copyBody(resp)

@@ -21,7 +21,7 @@ func (c *cell) expected() *seen {
 		case "cut":
 			want.end = cut
 		default:
-			if c.place == beforeHead {
+			if c.place == beforeHead || c.length > 0 {
 				return c.refusal(word)
 			}
 			c.closing(want, word, c.sandbox)

@@ -41,7 +41,7 @@ var faultNames = [faults]string{"RST", "RST, gone", "RST, paused", "FIN", "clean
 //	ok     the gateway's own closing of the body: success
 //	lost, early, late, gone, paused
 //	       the gateway's own closing: the failure of that name (see texts);
-//	       when nothing was sent yet, the whole answer
+//	       when nothing was told yet, the whole answer
 //	cut    nothing more, and a visibly broken transport
 //	-      there is no such fault
 //
@@ -73,16 +73,17 @@ var stream = table{
 	afterClose: {"1 2 c", "1 2 c", "1 2 c", "1 2 c", "1 2 c", "1 2 c", "1 2 c"},
 }
 
-// sized: a body of known length has no room for a failure. Calls with such
-// bodies are not ended with their sandbox: they have deadlines of their own.
+// sized: a body of known length, short enough for the gateway to wait for all of it
+// before it says anything. Calls with such bodies are not ended with their sandbox: they
+// have deadlines of their own.
 var sized = table{
 	//          RST       RST, gone  RST, paused  FIN       clean end  silence  killed
 	beforeHead: {"lost", "gone", "paused", "lost", "-", "late", "-"},
-	afterHead:  {"cut", "cut", "cut", "cut", "-", "cut", "-"},
-	afterFirst: {"1 cut", "1 cut", "1 cut", "1 cut", "-", "1 cut", "-"},
-	midPrefix:  {"1 ~ cut", "1 ~ cut", "1 ~ cut", "1 ~ cut", "-", "1 ~ cut", "-"},
-	midPayload: {"1 ~ cut", "1 ~ cut", "1 ~ cut", "1 ~ cut", "-", "1 ~ cut", "-"},
-	afterEnd:   {"1 2 cut", "1 2 cut", "1 2 cut", "1 2 cut", "-", "1 2 cut", "-"},
+	afterHead:  {"lost", "gone", "paused", "lost", "-", "late", "-"},
+	afterFirst: {"lost", "gone", "paused", "lost", "-", "late", "-"},
+	midPrefix:  {"lost", "gone", "paused", "lost", "-", "late", "-"},
+	midPayload: {"lost", "gone", "paused", "lost", "-", "late", "-"},
+	afterEnd:   {"lost", "gone", "paused", "lost", "-", "late", "-"},
 	afterClose: {"1 2 c", "1 2 c", "1 2 c", "1 2 c", "1 2 c", "1 2 c", "-"},
 }
 
