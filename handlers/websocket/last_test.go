@@ -112,6 +112,7 @@ func TestASlowClientIsNoSilenceOfTheSandbox(t *testing.T) {
 		if _, err := io.ReadFull(d.client, got); err != nil {
 			t.Error(err)
 		}
+		go io.Copy(io.Discard, d.client)
 		d.wantEnd(t, nil, 6*lastWords)
 	})
 }

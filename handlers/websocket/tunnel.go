@@ -80,6 +80,8 @@ type tunnel struct {
 	up      Frames // from the client to the upstream
 	upEnded bool   // the client has ended its direction
 	upErr   error  // why the client's direction has failed
+
+	givenUp atomic.Bool // the upstream had its time to answer the client's close frame
 }
 
 // errDeserted is the failure of a client of which nothing is left but the end
@@ -129,7 +131,15 @@ func (t *tunnel) carryDown() Result {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.stopped = true
-	if t.down.Closed() || t.clientHasLeft() && t.ctx.Err() == nil {
+	if t.down.Closed() {
+		return Result{}
+	}
+	left, goodbye := t.clientHasLeft()
+	polite := errors.Is(err, io.EOF) || t.givenUp.Load()
+	if left && t.ctx.Err() == nil && (polite || !goodbye) {
+		if goodbye && t.down.AtBoundary() {
+			_ = t.closeClient(closeNormal, "") // the upstream owed it (RFC 6455 section 5.5.1)
+		}
 		return Result{}
 	}
 	if cerr := t.clientErr(); cerr != nil {
@@ -140,10 +150,19 @@ func (t *tunnel) carryDown() Result {
 	if !t.down.AtBoundary() {
 		return Result{Lost: true, torn: true}
 	}
-	_ = t.Client.SetWriteDeadline(time.Now().Add(lastWords))
-	_, werr := t.Client.Write(CloseFrame(code, reason))
-	return Result{Lost: true, ClientErr: werr}
+	return Result{Lost: true, ClientErr: t.closeClient(code, reason)}
 }
+
+// closeClient sends the client a close frame.
+func (t *tunnel) closeClient(code uint16, reason string) error {
+	_ = t.Client.SetWriteDeadline(time.Now().Add(lastWords))
+	_, err := t.Client.Write(CloseFrame(code, reason))
+	return err
+}
+
+// closeNormal is that "the purpose for which the connection was established has been
+// fulfilled" (RFC 6455 section 7.4.1).
+const closeNormal = 1000
 
 func (t *tunnel) passed(n int) {
 	if t.Passed != nil {
@@ -292,7 +311,9 @@ func (t *tunnel) awaitLast() {
 			wait.Reset(left)
 			continue
 		}
-		if !closed {
+		if closed {
+			t.givenUp.Store(true)
+		} else {
 			t.clientFailed(errDeserted)
 		}
 		t.Upstream.Close()
@@ -317,11 +338,11 @@ func (t *tunnel) clientErr() error {
 }
 
 // clientHasLeft reports that the client has said goodbye, or has ended its
-// direction and was waited for: what ends after that is not lost.
-func (t *tunnel) clientHasLeft() bool {
+// direction and was waited for: an end after that is no loss.
+func (t *tunnel) clientHasLeft() (left, goodbye bool) {
 	t.upMu.Lock()
 	defer t.upMu.Unlock()
-	return t.up.Closed() || t.upEnded && t.upErr == nil
+	return t.up.Closed() || t.upEnded && t.upErr == nil, t.up.Closed()
 }
 
 // parting ends the client's side without losing what is under way to it: our

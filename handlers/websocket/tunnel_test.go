@@ -160,20 +160,30 @@ func TestAConnectionThatCannotBeHalfClosedIsClosedAfterTheGoodbyes(t *testing.T)
 	<-r.done
 }
 
-// The client has said goodbye, so nothing is lost when the sandbox just leaves.
-func TestAnEndAfterTheClientsGoodbyeIsNoLoss(t *testing.T) {
-	r := newRig(t, asIs)
-	goodbye := wsFrame(0x88, true, "\x03\xe8")
-	_, _ = r.client.Write(goodbye)
-	if _, err := io.ReadFull(r.sandbox, make([]byte, len(goodbye))); err != nil {
-		t.Fatal(err)
-	}
-	r.sandbox.Close()
-	if rest, err := io.ReadAll(r.client); len(rest) != 0 || err != nil {
-		t.Errorf("%q, %v", rest, err)
-	}
-	if res := <-r.done; res != (Result{}) {
-		t.Errorf("%+v", res)
+// The client has said goodbye, so nothing is lost when the sandbox just leaves. One that is
+// lost may not have heard it, nor what was said before.
+func TestAClientThatSaidGoodbyeIsAnswered(t *testing.T) {
+	for name, tc := range map[string]struct {
+		leave func(*net.TCPConn)
+		want  []byte
+		res   Result
+	}{
+		"it leaves":    {func(c *net.TCPConn) { c.Close() }, CloseFrame(1000, ""), Result{}},
+		"it is lost":   {func(c *net.TCPConn) { _ = c.SetLinger(0); c.Close() }, CloseFrame(1011, "why"), Result{Lost: true}},
+		"in a message": {func(c *net.TCPConn) { _, _ = c.Write(fromThere[:5]); c.Close() }, fromThere[:5], Result{}},
+	} {
+		r := newRig(t, asIs)
+		_, _ = r.client.Write(aGoodbye)
+		if _, err := io.ReadFull(r.sandbox, make([]byte, len(aGoodbye))); err != nil {
+			t.Fatal(err)
+		}
+		tc.leave(r.sandbox)
+		if got, err := io.ReadAll(r.client); !bytes.Equal(got, tc.want) || err != nil {
+			t.Errorf("%s: %q, %v", name, got, err)
+		}
+		if res := <-r.done; res != tc.res {
+			t.Errorf("%s: %+v", name, res)
+		}
 	}
 }
 
