@@ -29,12 +29,13 @@ func allocations(s *scene, r *report) {
 		clients[c] = k
 		s.call(c, k, counted/10) // warms it up
 	}
-	takeTurns(all, *rounds, func(c *contestant) {
+	takeTurns(all, *rounds, func(t turn) {
+		c := t.contestant
 		first := heapOf(s, c).mallocs
 		idle := heapOf(s, c).mallocs - first // what it takes to ask
 		before := heapOf(s, c).mallocs
 		s.call(c, clients[c], counted)
-		objects.add(c.kind, float64(heapOf(s, c).mallocs-before-idle)/counted)
+		objects.add(t, float64(heapOf(s, c).mallocs-before-idle)/counted)
 	})
 	t := table{
 		title: "Allocations of a call",

@@ -19,11 +19,12 @@ func churn(s *scene, r *report) {
 	for _, c := range all {
 		s.callEach(c, churnCalls/10, func(int) []byte { return callH1(c, sandbox) }) // warms it up
 	}
-	takeTurns(all, *rounds, func(c *contestant) {
+	takeTurns(all, *rounds, func(t turn) {
+		c := t.contestant
 		request := callH1(c, sandbox)
 		d := s.during(c, func() { s.callEach(c, churnCalls, func(int) []byte { return request }) })
-		perSecond.add(c.kind, churnCalls/d.cpu.Seconds())
-		busy.add(c.kind, d.busy())
+		perSecond.add(t, churnCalls/d.cpu.Seconds())
+		busy.add(t, d.busy())
 	})
 	t := table{
 		title: "A connection for each call",

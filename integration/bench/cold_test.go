@@ -20,17 +20,18 @@ func cold(s *scene, r *report) {
 	all := s.start(harness.Cleartext, gateway, libraryRedis, nginxRedis)
 	perSecond, withRedis, gets, others := samples{}, samples{}, samples{}, samples{}
 	made := 0
-	takeTurns(all, *rounds, func(c *contestant) {
+	takeTurns(all, *rounds, func(t turn) {
+		c := t.contestant
 		ids := s.makeSandboxes(made, coldCalls)
 		made += coldCalls
 		clients := s.connectFor(c, ids[:connections])
 		before := s.redisCalls()
 		d := s.during(c, func() { s.callFor(c, clients, ids) })
 		after := s.redisCalls()
-		perSecond.add(c.kind, coldCalls/d.cpu.Seconds())
-		withRedis.add(c.kind, coldCalls/(d.cpu+d.redis).Seconds())
-		gets.add(c.kind, float64(after["get"]-before["get"])/coldCalls)
-		others.add(c.kind, float64(sum(after)-sum(before)-after["get"]+before["get"]))
+		perSecond.add(t, coldCalls/d.cpu.Seconds())
+		withRedis.add(t, coldCalls/(d.cpu+d.redis).Seconds())
+		gets.add(t, float64(after["get"]-before["get"])/coldCalls)
+		others.add(t, float64(sum(after)-sum(before)-after["get"]+before["get"]))
 	})
 	t := table{
 		title: "Cold lookups",
@@ -52,10 +53,10 @@ func cold(s *scene, r *report) {
 func (s *scene) warm(r *report, c *contestant) {
 	s.Helper()
 	clients := s.dialAll(c, harness.Cleartext)
-	s.callAll(c, clients, *turn)
+	s.callAll(c, clients, *turnTime)
 	before, calls := s.redisCalls(), 0
 	for range *rounds {
-		calls += s.callAll(c, clients, *turn)
+		calls += s.callAll(c, clients, *turnTime)
 	}
 	after := s.redisCalls()
 	gets := after["get"] - before["get"]

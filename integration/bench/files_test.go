@@ -44,7 +44,8 @@ func (s *scene) files(r *report, direction string, transfer func(*client, *conte
 		move(c) // warms it up
 	}
 	perSecond, busy, growth := samples{}, samples{}, samples{}
-	takeTurns(all, *rounds, func(c *contestant) {
+	takeTurns(all, *rounds, func(t turn) {
+		c := t.contestant
 		before := resident(s, c.pid)
 		resetPeak(s, c.pid)
 		d := s.during(c, func() {
@@ -52,9 +53,9 @@ func (s *scene) files(r *report, direction string, transfer func(*client, *conte
 				move(c)
 			}
 		})
-		perSecond.add(c.kind, filesInTurn*fileSize/d.cpu.Seconds())
-		busy.add(c.kind, d.busy())
-		growth.add(c.kind, float64(peak(s, c.pid)-before))
+		perSecond.add(t, filesInTurn*fileSize/d.cpu.Seconds())
+		busy.add(t, d.busy())
+		growth.add(t, float64(peak(s, c.pid)-before))
 	})
 	t := table{
 		title: "A file of 64 MiB, " + direction,
@@ -64,12 +65,12 @@ func (s *scene) files(r *report, direction string, transfer func(*client, *conte
 	}
 	for _, c := range all {
 		k := c.kind
-		t.rows = append(t.rows, []string{string(k), mega(perSecond.of(k)), times(perSecond.ratio(gateway, k)), mebi(quantile(growth[k], 1)), share(busy.of(k))})
+		t.rows = append(t.rows, []string{string(k), mega(perSecond.of(k)), times(perSecond.ratio(gateway, k)), mebi(quantile(growth.all(k), 1)), share(busy.of(k))})
 	}
 	r.add(t)
 	r.promise(promise{text: "64 MiB " + direction + ": MB per CPU-second over nginx's", value: perSecond.ratio(gateway, nginx), least: 0.6, write: times})
 	r.promise(promise{text: "64 MiB " + direction + ": MB per CPU-second over stock Caddy's", value: perSecond.ratio(gateway, stock), least: 1, write: times})
-	r.promise(promise{text: "64 MiB " + direction + ": growth of the gateway's memory meanwhile", value: quantile(growth[gateway], 1), most: flat, write: mebi})
+	r.promise(promise{text: "64 MiB " + direction + ": growth of the gateway's memory meanwhile", value: quantile(growth.all(gateway), 1), most: flat, write: mebi})
 }
 
 // download takes a file of so many bytes.

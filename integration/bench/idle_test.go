@@ -46,11 +46,11 @@ func (s *scene) idle(r *report, transport harness.Transport, n, processes int) {
 		for _, k := range kinds {
 			for _, c := range s.start(transport, k) {
 				cost := s.hold(c, transport, n, round == 0)
-				resident.add(k, float64(cost.resident)/float64(n))
-				routines.add(k, float64(cost.goroutines)/float64(n))
-				left.add(k, cost.left)
+				resident.add(turn{contestant: c}, float64(cost.resident)/float64(n))
+				routines.add(turn{contestant: c}, float64(cost.goroutines)/float64(n))
+				left.add(turn{contestant: c}, cost.left)
 				if round == 0 {
-					back.add(k, cost.back.Seconds())
+					back.add(turn{contestant: c}, cost.back.Seconds())
 				}
 			}
 		}

@@ -93,8 +93,8 @@ func (r *report) markdown() []byte {
 
 const method = `Each contestant is a process of its own and has one core to itself. The load generator, the upstream and redis-server share the other, and are
 written to cost next to nothing. All contestants have the same upstream and the same load. They take turns, each of as much
-processor time or as much work as the others', in rounds whose order rotates; a figure is the
-median of all rounds, a ratio the median of the ratios of each round, so that what else the machine does hits both sides alike. Every answer is checked.
+processor time or as much work as the others', in pairs: the gateway and one of the others, one right after the other, and who begins changes. A figure is the
+median of all turns, a ratio the median of the ratios of each pair, so that what else the machine does hits both sides alike. Every answer is checked.
 
 Processor time is the contestant's own, user and system, as the kernel keeps it for the process (nanoseconds). Of loopback TCP the kernel does the
 receiver's work for packets while the sender sends, so a part of what a network card would cost a proxy is not in it, the same for all. "Busy" is the share of

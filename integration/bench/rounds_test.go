@@ -2,24 +2,41 @@ package bench
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"time"
 )
 
-// samples are what contestants scored, one figure a round each.
-type samples map[kind][]float64
+// turn is one contestant's, right before or after another's.
+type turn struct {
+	*contestant
+	beside kind
+}
 
-func (s samples) add(k kind, figure float64) { s[k] = append(s[k], figure) }
+// samples are what contestants scored, one figure a turn: first whose, then beside whom.
+type samples map[kind]map[kind][]float64
+
+func (s samples) add(t turn, figure float64) {
+	if s[t.kind] == nil {
+		s[t.kind] = map[kind][]float64{}
+	}
+	s[t.kind][t.beside] = append(s[t.kind][t.beside], figure)
+}
+
+// all are a contestant's, whoever was beside it.
+func (s samples) all(k kind) []float64 { return slices.Concat(slices.Collect(maps.Values(s[k]))...) }
 
 // of is a contestant's median.
-func (s samples) of(k kind) float64 { return median(s[k]) }
+func (s samples) of(k kind) float64 { return median(s.all(k)) }
 
-// ratio is the median of one contestant's figure over another's, round by round.
+// ratio is the median of one contestant's figure over another's, pair by pair: of
+// turns that were taken one right after the other.
 func (s samples) ratio(of, over kind) float64 {
-	ratios := make([]float64, 0, len(s[of]))
-	for i := range min(len(s[of]), len(s[over])) {
-		ratios = append(ratios, s[of][i]/s[over][i])
+	ones, others := s[of][over], s[over][of]
+	ratios := make([]float64, 0, len(ones))
+	for i := range min(len(ones), len(others)) {
+		ratios = append(ratios, ones[i]/others[i])
 	}
 	return median(ratios)
 }
@@ -37,12 +54,21 @@ func quantile(of []float64, share float64) float64 {
 	return sorted[max(0, int(math.Ceil(share*float64(len(sorted))))-1)]
 }
 
-// takeTurns calls take for each contestant, as many times as there are rounds.
-// Another one begins in each round.
-func takeTurns(contestants []*contestant, n int, take func(*contestant)) {
+// takeTurns lets the first contestant and each of the others take turns, one pair
+// after the other and as often as there are rounds. Who of a pair begins changes
+// with each round, and so does the pair that does.
+func takeTurns(contestants []*contestant, n int, take func(turn)) {
+	first, others := contestants[0], contestants[1:]
 	for round := range n {
-		for i := range contestants {
-			take(contestants[(round+i)%len(contestants)])
+		for i := range others {
+			other := others[(round+i)%len(others)]
+			pair := []turn{{first, other.kind}, {other, first.kind}}
+			if round%2 == 1 {
+				slices.Reverse(pair)
+			}
+			for _, t := range pair {
+				take(t)
+			}
 		}
 	}
 }

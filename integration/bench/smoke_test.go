@@ -158,18 +158,18 @@ func TestAnotherStreamIsNoticed(t *testing.T) {
 	}
 }
 
-func TestFiguresAreMediansOfRounds(t *testing.T) {
-	s := samples{gateway: {10, 30, 20}, stock: {5, 10, 20}}
-	if s.of(gateway) != 20 || s.ratio(gateway, stock) != 2 {
-		t.Errorf("median %v, ratio %v", s.of(gateway), s.ratio(gateway, stock))
+func TestFiguresAreMediansAndRatiosOfPairs(t *testing.T) {
+	s := samples{gateway: {stock: {10, 30, 20}, nginx: {70, 80}}, stock: {gateway: {5, 10, 20}}}
+	if s.of(gateway) != 30 || s.of(stock) != 10 || s.ratio(gateway, stock) != 2 || s.ratio(stock, gateway) != 0.5 {
+		t.Errorf("medians %v and %v, ratios %v and %v", s.of(gateway), s.of(stock), s.ratio(gateway, stock), s.ratio(stock, gateway))
 	}
 	if q := quantile([]float64{4, 1, 3, 2}, 0.99); q != 4 {
 		t.Errorf("the 99th percentile of 1, 2, 3, 4 is %v", q)
 	}
-	var order []kind
-	takeTurns([]*contestant{{kind: gateway}, {kind: stock}}, 2, func(c *contestant) { order = append(order, c.kind) })
-	if fmt.Sprint(order) != fmt.Sprint([]kind{gateway, stock, stock, gateway}) {
-		t.Errorf("turns are taken so: %v", order)
+	var order []string
+	takeTurns([]*contestant{{kind: "a"}, {kind: "b"}, {kind: "c"}}, 2, func(t turn) { order = append(order, string(t.kind+t.beside)) })
+	if got := strings.Join(order, " "); got != "ab ba ac ca ca ac ba ab" {
+		t.Errorf("turns are taken so: %s", got)
 	}
 }
 

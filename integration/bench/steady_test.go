@@ -46,7 +46,8 @@ func steady(s *scene, r *report) {
 		clients[c] = s.connectFor(c, ids)
 		s.callAt(c, clients[c], pacedTurn/2) // warms it up
 	}
-	takeTurns(all, *rounds, func(c *contestant) {
+	takeTurns(all, *rounds, func(t turn) {
+		c := t.contestant
 		took[c.kind] = append(took[c.kind], s.callAt(c, clients[c], pacedTurn)...)
 	})
 	t := table{

@@ -34,10 +34,11 @@ func streams(s *scene, r *report) {
 			s.stream(c, readers[c], streamMessages) // warms it up
 		}
 		perSecond, busy := samples{}, samples{}
-		takeTurns(all, *rounds, func(c *contestant) {
+		takeTurns(all, *rounds, func(t turn) {
+			c := t.contestant
 			d := s.during(c, func() { s.stream(c, readers[c], streamMessages) })
-			perSecond.add(c.kind, float64(streamsAtOnce*streamMessages*len(message))/d.cpu.Seconds())
-			busy.add(c.kind, d.busy())
+			perSecond.add(t, float64(streamsAtOnce*streamMessages*len(message))/d.cpu.Seconds())
+			busy.add(t, d.busy())
 		})
 		t := table{
 			title: "Streams of messages of 1 KiB, " + protocols[transport],

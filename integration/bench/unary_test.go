@@ -45,14 +45,15 @@ func (s *scene) unary(all []*contestant, transport harness.Transport) unarySum {
 	callers := map[*contestant][]caller{}
 	for _, c := range all {
 		callers[c] = s.dialAll(c, transport)
-		s.callAll(c, callers[c], *turn) // warms it up
+		s.callAll(c, callers[c], *turnTime) // warms it up
 	}
-	takeTurns(all, *rounds, func(c *contestant) {
+	takeTurns(all, *rounds, func(t turn) {
+		c := t.contestant
 		var calls int
-		d := s.during(c, func() { calls = s.callAll(c, callers[c], *turn) })
-		sum.perSecond.add(c.kind, float64(calls)/d.cpu.Seconds())
-		sum.withRedis.add(c.kind, float64(calls)/(d.cpu+d.redis).Seconds())
-		sum.busy.add(c.kind, d.busy())
+		d := s.during(c, func() { calls = s.callAll(c, callers[c], *turnTime) })
+		sum.perSecond.add(t, float64(calls)/d.cpu.Seconds())
+		sum.withRedis.add(t, float64(calls)/(d.cpu+d.redis).Seconds())
+		sum.busy.add(t, d.busy())
 	})
 	return sum
 }
