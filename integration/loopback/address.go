@@ -3,44 +3,30 @@ package loopback
 import (
 	"net"
 	"os"
-	"path/filepath"
 	"syscall"
 	"testing"
 )
 
-// FreeAddress is a loopback address that nobody listens on at the moment, and that nobody else is given until t has ended:
-// Caddy shares its ports (SO_REUSEPORT), as HAProxy does, so that two on one would each get half of the other's connections.
+// FreeAddress is a loopback address that nobody listens on, and that nobody else is given until t has ended, the kernel's own choices
+// included: a server may listen there, stop, and listen there again. It must say SO_REUSEADDR first, as nearly all do.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	for {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		address := l.Addr().String()
-		claimed := claim(t, address)
-		l.Close()
-		if claimed {
-			return address
-		}
-	}
-}
-
-// claim keeps an address for a test by a lock on a file, which ends with the process at the latest.
-func claim(t testing.TB, address string) bool {
-	t.Helper()
-	dir := filepath.Join(os.TempDir(), "e2b-gateway-test-addresses")
-	if err := os.MkdirAll(dir, 0o777); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.OpenFile(filepath.Join(dir, address), os.O_CREATE|os.O_RDWR, 0o666)
+	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)
 	if err != nil {
-		t.Fatal(err)
+		t.Fatal(os.NewSyscallError("socket", err))
 	}
-	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
-		f.Close()
-		return false
+	t.Cleanup(func() { syscall.Close(fd) })
+	if err := syscall.Bind(fd, &syscall.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
+		t.Fatal(os.NewSyscallError("bind", err))
 	}
-	t.Cleanup(func() { f.Close() })
-	return true
+	// Only once it has a port, or it might be one that another such socket has: one that is bound and does not listen is in nobody's way
+	// who says so, too.
+	if err := syscall.SetsockoptInt(fd, syscall.SOL_SOCKET, syscall.SO_REUSEADDR, 1); err != nil {
+		t.Fatal(os.NewSyscallError("setsockopt", err))
+	}
+	name, err := syscall.Getsockname(fd)
+	if err != nil {
+		t.Fatal(os.NewSyscallError("getsockname", err))
+	}
+	return (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: name.(*syscall.SockaddrInet4).Port}).String()
 }
