@@ -1,10 +1,10 @@
 package chaos
 
 import (
-	"os"
-	"strings"
 	"syscall"
 	"time"
+
+	"github.com/caddy-e2b/gateway/integration/ownnet"
 )
 
 var gatewayFaults = []fault{
@@ -25,11 +25,11 @@ var gatewayFaults = []fault{
 		go func() {
 			defer close(over)
 			for {
-				if !migrates() {
+				if !ownnet.Migrates() {
 					w.ledger.down(g.number, false)
 				}
 				err := g.reload()
-				if !migrates() {
+				if !ownnet.Migrates() {
 					w.ledger.up(g.number)
 				}
 				if err != nil {
@@ -46,15 +46,6 @@ var gatewayFaults = []fault{
 		return func() { close(stop); <-over }
 	}},
 }
-
-// migrates reports a kernel that hands connections which are being opened from a listener that closes to the one that takes its place.
-// Without it (net.ipv4.tcp_migrate_req, see "Reloads" in the README) Caddy resets those, and a client of them has no answer.
-func migrates() bool {
-	b, err := os.ReadFile(migrateReq)
-	return err == nil && strings.TrimSpace(string(b)) == "1"
-}
-
-const migrateReq = "/proc/sys/net/ipv4/tcp_migrate_req"
 
 // replace ends a gateway, and begins another in its place.
 func (w *world) replace(s step, signal syscall.Signal) func() {

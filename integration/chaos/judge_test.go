@@ -12,7 +12,7 @@ type truth interface {
 	// live: the sandbox was alive and registered all the time.
 	live(sandbox string, from, to time.Time) bool
 	// absent: why the gateway may have left the request without an answer.
-	absent(gateway int, from, to time.Time) absence
+	absent(gateway int, from, asked, to time.Time) absence
 	// runs is how often a request has arrived behind the gateway.
 	runs(id string) int
 	// body is how long a request's body was that has come to its end there.
@@ -22,7 +22,7 @@ type truth interface {
 // judge returns what is wrong with a story: nothing, if all that must hold whatever happens has held.
 func judge(s *story, t truth) (wrong []string) {
 	complain := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
-	absence, arrived := t.absent(s.gateway, s.begun, s.ended), t.runs(s.id)
+	absence, arrived := t.absent(s.gateway, s.begun, s.asked(), s.ended), t.runs(s.id)
 
 	// The right sandbox or an error, never another's.
 	for name := range s.names {
@@ -47,6 +47,9 @@ func judge(s *story, t truth) (wrong []string) {
 		complain("cut: its body had %d bytes, and the sandbox took %d for all", s.sends, n)
 	}
 
+	if s.status != 0 && s.sent.IsZero() {
+		complain("answered: it was never sent")
+	}
 	if s.late && !s.left {
 		complain("hang: its client lost patience")
 	}

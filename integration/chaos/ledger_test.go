@@ -113,8 +113,9 @@ const (
 // read nothing, and a client that asks on one at that time cannot be told anything.
 const moment = 100 * time.Millisecond
 
-// absent reports what a gateway did from the begin of a request to its end. One that goes politely owes an answer to all who asked before.
-func (l *ledger) absent(gateway int, from, to time.Time) (a absence) {
+// absent reports what a gateway did from the begin of a request to its end. One that goes politely owes an answer to all who asked before:
+// a request that began in time may be sent too late, because connecting takes a while.
+func (l *ledger) absent(gateway int, from, asked, to time.Time) (a absence) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, o := range l.gateways[gateway] {
@@ -122,9 +123,9 @@ func (l *ledger) absent(gateway int, from, to time.Time) (a absence) {
 		case o.from.After(to) || !o.to.IsZero() && o.to.Before(from):
 		case o.killed:
 			return killed
-		case !o.from.After(from):
+		case !o.from.After(asked):
 			a = max(a, away)
-		case o.from.Before(from.Add(moment)):
+		case o.from.Before(asked.Add(moment)):
 			a = max(a, closing)
 		}
 	}

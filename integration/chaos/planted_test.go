@@ -23,14 +23,15 @@ type known struct {
 	whole   bool
 }
 
-func (k known) live(string, time.Time, time.Time) bool   { return k.alive }
-func (k known) absent(int, time.Time, time.Time) absence { return k.absence }
-func (k known) runs(string) int                          { return k.arrived }
-func (k known) body(string) (int64, bool)                { return k.took, k.whole }
-func usual() known                                       { return known{alive: true, arrived: 1, whole: true} }
+func (k known) live(string, time.Time, time.Time) bool              { return k.alive }
+func (k known) absent(int, time.Time, time.Time, time.Time) absence { return k.absence }
+func (k known) runs(string) int                                     { return k.arrived }
+func (k known) body(string) (int64, bool)                           { return k.took, k.whole }
+func usual() known                                                  { return known{alive: true, arrived: 1, whole: true} }
 func told(call string, change func(*story)) *story {
 	s := newStory("1-2-3", call, "sbx-a", 0)
-	s.ended, s.writes, s.status, s.header = s.begun.Add(time.Second), 1, http.StatusOK, http.Header{}
+	s.sent, s.ended, s.writes = s.begun, s.begun.Add(time.Second), 1
+	s.status, s.header = http.StatusOK, http.Header{}
 	if change != nil {
 		change(s)
 	}
@@ -113,6 +114,7 @@ func TestTheJudgeFindsWhatMustNotBe(t *testing.T) {
 		"gone, and the gateway killed":  {told("stat", func(s *story) { s.status = 502 }), known{alive: true, arrived: 1, absence: killed}, "gone"},
 		"gone, and the client left":     {told("stat", func(s *story) { s.status, s.left = 502, true }), usual(), "gone"},
 		"a hang":                        {told("stat", func(s *story) { s.late = true }), usual(), "hang"},
+		"an answer to nothing":          {told("stat", func(s *story) { s.sent = time.Time{} }), usual(), "answered"},
 	} {
 		got := judge(tc.story, tc.truth)
 		if (len(got) == 0) != (tc.wrong == "") || !slices.ContainsFunc(append(got, ""), func(s string) bool { return strings.HasPrefix(s, tc.wrong) }) {
@@ -154,24 +156,25 @@ func TestTheLedgerExcusesNoGatewayThatCouldHaveAnswered(t *testing.T) {
 	l.down(1, false)
 	within, after := time.Now(), time.Now().Add(time.Minute)
 	for name, tc := range map[string]struct {
-		gateway  int
-		from, to time.Time
-		want     absence
+		gateway         int
+		from, asked, to time.Time
+		want            absence
 	}{
-		"over before it was killed":        {0, before, before.Add(time.Millisecond), there},
-		"killed meanwhile":                 {0, before, after, killed},
-		"asked of a killed one":            {0, within, after, killed},
-		"stopped meanwhile":                {1, before, after, there},
-		"asked a moment before it stopped": {1, within.Add(-moment / 2), after, closing},
-		"asked of a stopped one":           {1, within, after, away},
-		"asked of another":                 {2, within, after, there},
+		"over before it was killed":            {0, before, before, before.Add(time.Millisecond), there},
+		"killed meanwhile":                     {0, before, before, after, killed},
+		"asked of a killed one":                {0, within, within, after, killed},
+		"stopped meanwhile":                    {1, before, before, after, there},
+		"asked a moment before it stopped":     {1, before, within.Add(-moment / 2), after, closing},
+		"began before it stopped, asked after": {1, before, within, after, away},
+		"asked of a stopped one":               {1, within, within, after, away},
+		"asked of another":                     {2, within, within, after, there},
 	} {
-		if got := l.absent(tc.gateway, tc.from, tc.to); got != tc.want {
+		if got := l.absent(tc.gateway, tc.from, tc.asked, tc.to); got != tc.want {
 			t.Errorf("%s: %d, want %d", name, got, tc.want)
 		}
 	}
 	l.up(1)
-	if got := l.absent(1, time.Now(), after); got != there {
+	if now := time.Now(); l.absent(1, now, now, after) != there {
 		t.Error("a gateway that is back is away")
 	}
 }

@@ -111,8 +111,8 @@ func (w *world) live(sandbox string, from, to time.Time) bool {
 	return w.ledger.live(sandbox, from, to)
 }
 
-func (w *world) absent(gateway int, from, to time.Time) absence {
-	return w.ledger.absent(gateway, from, to)
+func (w *world) absent(gateway int, from, asked, to time.Time) absence {
+	return w.ledger.absent(gateway, from, asked, to)
 }
 
 // sum counts a story.

@@ -14,6 +14,7 @@ type story struct {
 	sandbox string
 	gateway int
 	begun   time.Time
+	sent    time.Time // by the client's library; zero: never
 	ended   time.Time
 
 	left   bool  // the client went away on purpose
@@ -43,6 +44,14 @@ func newStory(id, call, sandbox string, gateway int) *story {
 	return &story{
 		id: id, call: call, sandbox: sandbox, gateway: gateway, begun: time.Now(), names: map[string]bool{}, ids: map[string]bool{},
 	}
+}
+
+// asked is when a gateway could read it: for one that was never sent, the time at which its client gave up.
+func (s *story) asked() time.Time {
+	if s.sent.IsZero() {
+		return s.ended
+	}
+	return s.sent
 }
 
 func (s *story) String() string {

@@ -151,7 +151,12 @@ func (c *call) make(_ context.Context, k *worker) *story {
 		defer time.AfterFunc(c.leaves, cancel).Stop()
 	}
 	var writes atomic.Int32
-	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() { writes.Add(1) }})
+	var sent atomic.Pointer[time.Time]
+	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{WroteHeaders: func() {
+		now := time.Now()
+		sent.CompareAndSwap(nil, &now)
+		writes.Add(1)
+	}})
 	r, sends := c.request(ctx, k.w.gateways[c.gateway].url)
 	s.sends = sends
 	resp, err := k.client[c.gateway].Do(r)
@@ -163,6 +168,9 @@ func (c *call) make(_ context.Context, k *worker) *story {
 		resp.Body.Close()
 	}
 	s.writes = int(writes.Load())
+	if at := sent.Load(); at != nil {
+		s.sent = *at
+	}
 	s.late = errors.Is(s.err, context.DeadlineExceeded) || ctx.Err() == context.DeadlineExceeded
 	s.ended = time.Now()
 	return s

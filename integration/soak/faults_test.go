@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/caddy-e2b/gateway/integration/ownnet"
 	"github.com/caddy-e2b/gateway/integration/rock"
 )
 
@@ -15,12 +16,12 @@ type fault struct {
 
 // faults are made one after the other, over and over.
 var faults = []fault{
-	{"the gateway's config is reloaded", (*stage).reload},
+	{string(reloading), (*stage).reload},
 	{string(death) + ": it is killed", (*stage).killOne},
 	{string(cut), (*stage).cutAll},
 	{string(outage), (*stage).restartRedis},
 	{string(death) + ": its container ends behind ROCK's back", (*stage).crashOne},
-	{"the gateway's config is reloaded", (*stage).reload},
+	{string(reloading), (*stage).reload},
 	{"ROCK's proxy role answers 200 ms late", (*stage).slow},
 	{string(death) + ": it is killed", (*stage).killOne},
 	{string(hanging), (*stage).hangRedis},
@@ -43,7 +44,12 @@ func (s *stage) torment(ctx context.Context, every time.Duration) (made map[stri
 	}
 }
 
-func (s *stage) reload(n int) { s.gateway.Reload(s.configs[(n+1)%2]) }
+func (s *stage) reload(n int) {
+	if !ownnet.Migrates() {
+		defer s.troubles.begin(reloading, "")()
+	}
+	s.gateway.Reload(s.configs[(n+1)%2])
+}
 
 // killOne ends the sandbox of a slot and puts another there.
 func (s *stage) killOne(n int) {

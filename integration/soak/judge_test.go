@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 
 	"connectrpc.com/connect"
@@ -19,10 +20,12 @@ type trouble string
 
 const (
 	// death is that of one sandbox; all others are to feel nothing.
-	death   trouble = "a sandbox dies"
-	cut     trouble = "ROCK's proxy role resets all calls"
-	outage  trouble = "Redis is killed and comes back"
-	hanging trouble = "Redis hangs"
+	death  trouble = "a sandbox dies"
+	cut    trouble = "ROCK's proxy role resets all calls"
+	outage trouble = "Redis is killed and comes back"
+	// reloading is one only where the kernel does not do as the README asks: it resets connections that are being opened.
+	reloading trouble = "the gateway's config is reloaded"
+	hanging   trouble = "Redis hangs"
 )
 
 // troubles are what was wrong, and when.
@@ -130,7 +133,7 @@ func streamFailure(err error) error {
 	switch text := e.Message(); {
 	case e.Code() == connect.CodeUnavailable:
 		return told{isGone, text}
-	case e.Code() == connect.CodeAborted && strings.Contains(text, "registry"):
+	case e.Code() == connect.CodeAborted && strings.Contains(text, "cannot find out where"):
 		return told{isRegistry, text}
 	case e.Code() == connect.CodeAborted:
 		return told{isLost, text}
@@ -161,6 +164,9 @@ func (w *troubles) judge(err error, sandbox string, since time.Time) error {
 				return nil
 			}
 		}
+	}
+	if errors.Is(err, syscall.ECONNRESET) && slices.Contains(met, reloading) {
+		return nil
 	}
 	return fmt.Errorf("sandbox %s, while %q, after %v: %w", sandbox, met, time.Since(since).Round(time.Millisecond), err)
 }

@@ -64,7 +64,7 @@ The median of the samples of the first third after the warm-up, and of the last 
 `)
 	growthRows(&b, r.growths)
 	b.WriteString(`
-The gateway without a call, before any load and after all of it. The heap is what is left after its garbage was collected; sockets in use are all but
+The gateway without a call, before any load and after all of it. The heap is what is left after a collection; sockets in use are all but
 those that are kept for a later call, to Redis and to ROCK.
 
 | | before | after | at most | |

@@ -27,8 +27,9 @@ type measure string
 const (
 	resident measure = "resident memory, KiB"
 	// goal is up to where the collector lets the heap grow: what lived when it last looked, and headroom.
-	goal       measure = "heap goal, KiB"
-	heap       measure = "heap in use, KiB"
+	goal measure = "heap goal, KiB"
+	// heap is what lives and what has not been collected yet.
+	heap       measure = "heap, KiB"
 	goroutines measure = "goroutines"
 	files      measure = "open files"
 	sockets    measure = "sockets"
@@ -39,7 +40,7 @@ const (
 
 // measures are all of them, with how much the median of the last third may be above that of the first: so many in a hundred, and so many
 // more. In half an hour at 200 calls a second, a leak of 100 bytes in every call would come to more than what the goal may grow by, and one call in 5,000
-// that leaves a goroutine or a socket to more than what those may. The heap in use says more about when the last collection was, and how many
+// that leaves a goroutine or a socket to more than what those may. The heap says more about when the last collection was, and how many
 // connections are kept for a later call follows the load: they are shown and not judged.
 var measures = []struct {
 	measure
@@ -60,12 +61,12 @@ var measures = []struct {
 func (s *stage) take() map[measure]int {
 	of := map[measure]int{resident: residentOf(s, s.gateway.PID())}
 	var vars struct {
-		MemStats struct{ NextGC, HeapInuse int } `json:"memstats"`
+		MemStats struct{ NextGC, HeapAlloc int } `json:"memstats"`
 	}
 	if err := json.Unmarshal(s.ask("/debug/vars"), &vars); err != nil {
 		s.Error(err)
 	}
-	of[goal], of[heap] = vars.MemStats.NextGC>>10, vars.MemStats.HeapInuse>>10
+	of[goal], of[heap] = vars.MemStats.NextGC>>10, vars.MemStats.HeapAlloc>>10
 	n := 0
 	if _, err := fmt.Sscanf(string(s.ask("/debug/pprof/goroutine?debug=1")), "goroutine profile: total %d", &n); err != nil {
 		s.Error(err)
