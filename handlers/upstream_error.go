@@ -154,7 +154,10 @@ func peek(resp *http.Response) (head []byte, more bool, err error) {
 // ahead is peek for any number of bytes, and for as long as the call may take.
 func ahead(resp *http.Response, most int64) (head []byte, more bool, err error) {
 	body := resp.Body
-	head, err = io.ReadAll(io.LimitReader(body, most+1))
+	var read bytes.Buffer
+	read.Grow(int(min(max(resp.ContentLength, 0), most)) + bytes.MinRead) // all that it takes, where the length is known
+	_, err = read.ReadFrom(io.LimitReader(body, most+1))
+	head = read.Bytes()
 	resp.Body = struct {
 		io.Reader
 		io.Closer

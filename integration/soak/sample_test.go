@@ -47,7 +47,7 @@ var measures = []struct {
 	percent, more int
 	judged        bool
 }{
-	{resident, 10, 16 << 10, true},
+	{resident, 5, 8 << 10, true},
 	{goal, 5, 4 << 10, true},
 	{heap, 0, 0, false},
 	{goroutines, 5, 20, true},
