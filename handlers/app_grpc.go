@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
+	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/handlers/envelope"
@@ -38,6 +40,12 @@ func (c *dataCall) answerGRPC(resp *http.Response) {
 		c.clientGone(writeErr)
 	case readErr == nil:
 		copyTrailers(c.w.Header(), trailersOf(resp))
+	case sent.whole() && c.r.Context().Err() == nil && resetByApp(readErr) && c.overdue():
+		// It resets the stream when the call's time is over. Its client would do the same,
+		// a moment sooner or later, and tell the reset from any other by its code, which
+		// net/http cannot pass on.
+		c.out.Err, c.out.End = readErr, cause.Deadline
+		c.endStream(protocol.GRPC, cause.Failure{Cause: cause.Deadline})
 	case !sent.whole() || c.r.Context().Err() != nil || endedBy(c.line) == cause.OK && resetByApp(readErr):
 		c.cut(readErr)
 	default:
@@ -61,6 +69,36 @@ func (e streamReset) Error() string { return fmt.Sprintf("the stream was reset w
 func resetByApp(err error) bool {
 	var reset streamReset
 	return errors.As(err, &reset)
+}
+
+// overdue reports a call whose time is over, by what its client says of it.
+func (c *dataCall) overdue() bool {
+	d, ok := grpcTimeout(c.r.Header)
+	return ok && time.Since(c.line.begun) >= d
+}
+
+// grpcTimeout reads Grpc-Timeout: a number of at most eight digits and a unit (gRPC over
+// HTTP/2, "Requests").
+func grpcTimeout(h http.Header) (time.Duration, bool) {
+	values := h["Grpc-Timeout"]
+	if len(values) != 1 || len(values[0]) < 2 || len(values[0]) > 9 {
+		return 0, false
+	}
+	digits, unit := values[0][:len(values[0])-1], values[0][len(values[0])-1]
+	n := int64(0)
+	for _, c := range []byte(digits) {
+		if c < '0' || c > '9' {
+			return 0, false
+		}
+		n = n*10 + int64(c-'0')
+	}
+	of, ok := map[byte]time.Duration{
+		'H': time.Hour, 'M': time.Minute, 'S': time.Second, 'm': time.Millisecond, 'u': time.Microsecond, 'n': time.Nanosecond,
+	}[unit]
+	if n > int64(math.MaxInt64)/max(int64(of), 1) {
+		return math.MaxInt64, ok
+	}
+	return time.Duration(n) * of, ok
 }
 
 // messages passes on what is written to it and knows where the messages of gRPC end: each

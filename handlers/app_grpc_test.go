@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"errors"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"testing"
+	"time"
+
+	"github.com/caddy-e2b/gateway/routing"
 )
 
 func TestWholeMessagesAreToldFromTornOnesHoweverTheyCome(t *testing.T) {
@@ -53,6 +58,34 @@ func TestAStreamThatAnAppHasResetIsKnownByItsError(t *testing.T) {
 	}
 }
 
+func TestATimeoutIsReadAsGRPCHasIt(t *testing.T) {
+	for value, want := range map[string]time.Duration{
+		"1H": time.Hour, "2M": 2 * time.Minute, "30S": 30 * time.Second, "200m": 200 * time.Millisecond, "7u": 7 * time.Microsecond, "0n": 0,
+		"99999999H": math.MaxInt64,
+	} {
+		if got, ok := grpcTimeout(http.Header{"Grpc-Timeout": {value}}); !ok || got != want {
+			t.Errorf("%s: %v, %t", value, got, ok)
+		}
+	}
+	for _, h := range []http.Header{
+		nil, {"Grpc-Timeout": {""}}, {"Grpc-Timeout": {"S"}}, {"Grpc-Timeout": {"1"}}, {"Grpc-Timeout": {"1s"}}, {"Grpc-Timeout": {"-1S"}},
+		{"Grpc-Timeout": {"999999999S"}}, {"Grpc-Timeout": {"1S", "1S"}},
+	} {
+		if got, ok := grpcTimeout(h); ok {
+			t.Errorf("%v: %v", h, got)
+		}
+	}
+}
+
+func FuzzGRPCTimeout(f *testing.F) {
+	f.Add("200m")
+	f.Fuzz(func(t *testing.T, value string) {
+		if d, ok := grpcTimeout(http.Header{"Grpc-Timeout": {value}}); ok && (d < 0 || len(value) > 9) || !ok && d != 0 {
+			t.Errorf("%q: %v, %t", value, d, ok)
+		}
+	})
+}
+
 func FuzzMessages(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x00\x03abc"), 2)
 	f.Fuzz(func(t *testing.T, b []byte, cut int) {
@@ -68,4 +101,40 @@ func FuzzMessages(f *testing.F) {
 			t.Fatalf("%q cut at %d", b, cut)
 		}
 	})
+}
+
+// A gRPC server resets the stream of a call whose time is over.
+func TestACallOfGRPCThatIsOverdueIsToldSo(t *testing.T) {
+	app := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/grpc")
+		_ = http.NewResponseController(w).Flush()
+		time.Sleep(60 * time.Millisecond)
+		panic(http.ErrAbortHandler)
+	}))
+	app.Config.Protocols = new(http.Protocols)
+	app.Config.Protocols.SetUnencryptedHTTP2(true)
+	app.Start()
+	defer app.Close()
+	g := newDuplexRig(t, nil)
+	g.registry.route.Ports = routing.PortsOf(map[uint16]uint16{3000: netip.MustParseAddrPort(app.Listener.Addr().String()).Port()})
+	gateway := g.overHTTP2(t)["TLS"]
+	for timeout, overdue := range map[string]bool{"50m": true, "1H": false, "": false} {
+		r, err := http.NewRequestWithContext(t.Context(), "POST", gateway.URL+"/echo.Echo/Say", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Header = http.Header{"Content-Type": {"application/grpc"}, "Te": {"trailers"}, "E2b-Sandbox-Id": {"a"}, "E2b-Sandbox-Port": {"3000"}}
+		if timeout != "" {
+			r.Header.Set("Grpc-Timeout", timeout)
+		}
+		resp, err := gateway.Client().Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, err = io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if status := resp.Trailer.Get("Grpc-Status"); resp.StatusCode != 200 || (err == nil) != overdue || (status == "4") != overdue {
+			t.Errorf("%q: %d %q, %v", timeout, resp.StatusCode, status, err)
+		}
+	}
 }
