@@ -26,7 +26,7 @@ func Run(m *testing.M, setup func() error) (code int, err error) {
 	if os.Getenv(inside) == "" {
 		return enter()
 	}
-	err = errors.Join(loopbackUp(), os.WriteFile(migrateReq, []byte("1"), 0))
+	err = errors.Join(RaiseLoopback(), os.WriteFile(migrateReq, []byte("1"), 0))
 	if err == nil && setup != nil {
 		err = setup()
 	}
@@ -53,7 +53,8 @@ func enter() (int, error) {
 	return cmd.ProcessState.ExitCode(), nil
 }
 
-func loopbackUp() error {
+// RaiseLoopback brings up the loopback interface, which is down in a new network.
+func RaiseLoopback() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
 		return err

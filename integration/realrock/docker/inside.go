@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/caddy-e2b/gateway/integration/envd"
+	"github.com/caddy-e2b/gateway/integration/ownnet"
 )
 
 // Ports inside every container.
@@ -82,7 +83,7 @@ func closeWrite(c net.Conn) {
 func inside(c container) {
 	must(unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""))
 	must(unix.Mount("proc", "/proc", "proc", 0, ""))
-	must(raiseLoopback())
+	must(ownnet.RaiseLoopback())
 	_ = os.Remove(door(c.Name))
 	doors, err := net.Listen("unix", door(c.Name))
 	must(err)
@@ -117,19 +118,4 @@ func answer(conn net.Conn) {
 	}
 	defer in.Close()
 	join(conn, in)
-}
-
-// raiseLoopback: a new network has a loopback interface that is down.
-func raiseLoopback() error {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return err
-	}
-	defer unix.Close(fd)
-	lo, err := unix.NewIfreq("lo")
-	if err != nil {
-		return err
-	}
-	lo.SetUint16(unix.IFF_UP | unix.IFF_RUNNING)
-	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
