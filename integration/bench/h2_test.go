@@ -133,8 +133,13 @@ func (k *clientH2) receive() (stream uint32, data []byte, ended bool, err error)
 		if !f.IsAck() {
 			err = k.framer.WritePing(true, f.Data)
 		}
-	case *http2.GoAwayFrame, *http2.RSTStreamFrame:
-		err = fmt.Errorf("%v", f)
+	case *http2.RSTStreamFrame:
+		// A server that has answered in full may say so that it wants no more of the request (RFC 9113, section 8.1).
+		if f.ErrCode != http2.ErrCodeNo {
+			err = fmt.Errorf("stream %d was reset: %v", f.StreamID, f.ErrCode)
+		}
+	case *http2.GoAwayFrame:
+		err = fmt.Errorf("the server goes: %v", f.ErrCode)
 	}
 	return 0, nil, false, err
 }

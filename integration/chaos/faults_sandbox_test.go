@@ -51,7 +51,7 @@ func recycle(w *world, s step) func() {
 	w.ledger.doubt(id)
 	w.tasks.Go(func() {
 		old := w.rock.Sandbox(id)
-		address := old.Addr()
+		port := old.Port()
 		_ = old.Stop(rock.Deleted)
 		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		defer cancel()
@@ -66,10 +66,10 @@ func recycle(w *world, s step) func() {
 		heir := "heir-of-" + id
 		w.ledger.doubt(heir) // it may come to life while its registry is out
 		w.mu.Lock()
-		w.addresses[heir] = address
+		w.ports[heir] = port
 		w.mu.Unlock()
 		if w.create(heir) != nil {
-			return // the system has given the port to somebody else
+			return // the registry hangs
 		}
 		w.mu.Lock()
 		defer w.mu.Unlock()

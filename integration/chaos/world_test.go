@@ -36,8 +36,8 @@ type world struct {
 	lost     map[string]int // how many faults lose the packets of a port
 
 	mu        sync.Mutex
-	sandboxes []string          // of the seed
-	addresses map[string]string // that a sandbox is to have
+	sandboxes []string       // of the seed
+	ports     map[string]int // that a sandbox is to have
 	arrived   map[string]int
 	tasks     sync.WaitGroup // of the seed's faults
 }
@@ -46,13 +46,13 @@ func newWorld(t testing.TB, k kind) *world {
 	t.Helper()
 	w := &world{
 		TB: t, kind: k, store: newStore(t, k.registry), witness: newWitness(), ledger: newLedger(),
-		roles: map[rock.Role]*wire{}, addresses: map[string]string{}, lost: map[string]int{}, tally: tally{ends: map[string]int{}},
+		roles: map[rock.Role]*wire{}, ports: map[string]int{}, lost: map[string]int{}, tally: tally{ends: map[string]int{}},
 	}
 	w.records = newKeeper(w.store)
 	var err error
 	w.rock, err = rock.New(rock.Options{
 		TempDir: t.TempDir(), Records: w.records, Envd: w.witness.in, Listeners: k.direct, LogSize: 1 << 15,
-		EnvdAddress: w.addressOf, ScanInterval: -1, ReconcileInterval: -1,
+		EnvdPort: w.portOf, ScanInterval: -1, ReconcileInterval: -1,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -126,11 +126,11 @@ func (w *world) caddyfile() string {
 `, w.store.config, cache, w.roles[rock.Admin].address, w.roles[rock.Proxy].address, mode)
 }
 
-// addressOf is the address that a sandbox's own listener is to have.
-func (w *world) addressOf(s *rock.Sandbox) string {
+// portOf is the port that a sandbox's own listener is to have, 0 for any.
+func (w *world) portOf(s *rock.Sandbox) int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	return w.addresses[s.ID]
+	return w.ports[s.ID]
 }
 
 // names are the sandboxes that clients know.

@@ -1,6 +1,6 @@
 // Package loopback serves bytes on this machine's own network, and gives addresses there: for tests whose server
-// must do what no HTTP server would. It knows no protocol, and imports nothing of the
-// project, so that the tests of every package may use it.
+// must do what no HTTP server would. It knows no protocol and nothing of the gateway, so
+// that the tests of every package may use it.
 package loopback
 
 import (

@@ -94,7 +94,7 @@ func (c *Cluster) admit(req createRequest, h http.Header) (*Sandbox, time.Durati
 	s := &Sandbox{
 		ID: req.metadata[containerName], Template: req.templateID, Image: req.templateID, Metadata: req.metadata, Env: req.env,
 		CPUs: 2, MemoryMB: 8192, DiskMB: 50 * 1024, cluster: c, state: Pending,
-		asked: make(chan struct{}, 1), held: map[int]heldPort{}, servers: map[int]string{},
+		asked: make(chan struct{}, 1), published: map[int]string{}, servers: map[int]string{},
 	}
 	s.present = newContainer(s)
 	wait := 85 * time.Second

@@ -79,11 +79,11 @@ func (c *container) handler() http.Handler {
 
 // listen serves the Envd handler at an address of its own and returns the port.
 func (c *container) listen() (int, error) {
-	address := ""
-	if choose := c.s.cluster.opt.EnvdAddress; choose != nil {
-		address = choose(c.s)
+	number := 0
+	if choose := c.s.cluster.opt.EnvdPort; choose != nil {
+		number = choose(c.s)
 	}
-	srv, err := c.s.cluster.serve(Envd, address, c.s, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.handler().ServeHTTP(w, r) }))
+	srv, err := c.s.listen(Envd, number, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { c.handler().ServeHTTP(w, r) }))
 	if err != nil {
 		return 0, err
 	}

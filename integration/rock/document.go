@@ -87,6 +87,7 @@ func stringKeys(ports map[int]int) map[string]int {
 func (s *Sandbox) publish() {
 	s.mu.Lock()
 	doc := s.document()
+	s.recorded = true
 	s.mu.Unlock()
 	s.cluster.record(func(ctx context.Context) error { return s.cluster.opt.Records.Set(ctx, "alive:"+s.ID, doc) })
 }
@@ -102,7 +103,11 @@ func (s *Sandbox) publishTimeout() {
 // evict removes both records.
 func (s *Sandbox) evict() {
 	s.cluster.record(func(ctx context.Context) error {
-		return s.cluster.opt.Records.Del(ctx, "alive:"+s.ID, "timeout:"+s.ID)
+		err := s.cluster.opt.Records.Del(ctx, "alive:"+s.ID, "timeout:"+s.ID)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.recorded = err != nil
+		return err
 	})
 }
 

@@ -73,11 +73,13 @@ func TestEachSandboxListensWhereItsRecordSays(t *testing.T) {
 }
 
 func TestAnAddressIsGivenAwayAgain(t *testing.T) {
-	address := ""
-	g := newRig(t, Options{Listeners: true, EnvdAddress: func(*Sandbox) string { return address }, Envd: func(s *Sandbox) http.Handler {
+	port := 0
+	g := newRig(t, Options{Listeners: true, EnvdPort: func(*Sandbox) int { return port }, Envd: func(s *Sandbox) http.Handler {
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, s.ID) })
 	}})
-	address = g.create("first").Addr()
+	first := g.create("first")
+	address := first.Addr()
+	port = first.Port()
 	g.do("DELETE", g.admin.URL()+"/sandboxes/first", "").want(t, 204, "")
 	if got := g.create("second").Addr(); got != address {
 		t.Fatalf("the second has %s, the first had %s", got, address)

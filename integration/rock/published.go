@@ -1,67 +1,86 @@
 package rock
 
 import (
+	"errors"
 	"fmt"
-	"net"
-	"strconv"
+	"net/http"
+	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/caddy-e2b/gateway/integration/heldport"
 )
 
-// heldPort is a port of the host that belongs to a sandbox whether or not something listens behind it. Until it does, connections are
-// refused.
-type heldPort struct {
-	fd      int
-	address string
-	port    int
+// portRest is how long a port of the machine belongs to nobody after the last record that named it: a gateway may remember the record for
+// about as long, and would take whoever has the port for the sandbox. No host may give a port away earlier.
+const portRest = 30 * time.Second
+
+// keepPort takes a port of the machine for the sandbox: the one with the number, or a free one (0). It is the sandbox's, whether or not
+// something listens there, until its records are gone for good.
+func (s *Sandbox) keepPort(number int) (*heldport.Port, error) {
+	p, err := heldport.Take(number)
+	if err != nil {
+		return nil, fmt.Errorf("rock: sandbox %s: %w", s.ID, err)
+	}
+	c := s.cluster
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		_ = p.Close()
+		return nil, errors.New("rock: cluster closed")
+	}
+	c.kept[p] = struct{}{}
+	c.mu.Unlock()
+	s.mu.Lock()
+	s.kept = append(s.kept, p)
+	s.mu.Unlock()
+	return p, nil
 }
 
-// holdPort takes a free loopback port: a socket that is bound and never listens keeps it. Go's listeners set SO_REUSEADDR too, so they can
-// share it.
-func holdPort() (h heldPort, err error) {
-	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return h, fmt.Errorf("rock: publish a port: %w", err)
+// leavePorts gives the ports of a deleted sandbox back, portRest from now: not those whose records could not be removed.
+// Cluster.Close gives all back.
+func (s *Sandbox) leavePorts() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ports := s.kept; !s.recorded {
+		s.kept = nil
+		time.AfterFunc(portRest, func() { s.cluster.freePorts(ports...) })
 	}
-	defer func() {
-		if err != nil {
-			_ = unix.Close(fd)
-		}
-	}()
-	if err = unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_REUSEADDR, 1); err != nil {
-		return h, fmt.Errorf("rock: publish a port: %w", err)
-	}
-	if err = unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}); err != nil {
-		return h, fmt.Errorf("rock: publish a port: %w", err)
-	}
-	name, err := unix.Getsockname(fd)
-	if err != nil {
-		return h, fmt.Errorf("rock: publish a port: %w", err)
-	}
-	port := name.(*unix.SockaddrInet4).Port
-	return heldPort{fd, net.JoinHostPort("127.0.0.1", strconv.Itoa(port)), port}, nil
 }
 
-func (h heldPort) release() { _ = unix.Close(h.fd) }
+func (c *Cluster) freePorts(ports ...*heldport.Port) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range ports {
+		delete(c.kept, p)
+		_ = p.Close() // it may be closed
+	}
+}
+
+// listen serves one of the sandbox's own addresses, at a port that it keeps: a free one (0), or the one with the number.
+func (s *Sandbox) listen(role Role, number int, h http.Handler) (*Server, error) {
+	p, err := s.keepPort(number)
+	if err != nil {
+		return nil, err
+	}
+	return s.cluster.serve(role, p.Address, s, h)
+}
 
 // openDoors opens the rocklet and takes the published ports, and puts them into ports. endContainer closes them.
 func (s *Sandbox) openDoors(ports map[int]int) error {
 	c := s.cluster
 	for _, port := range c.opt.Published {
-		held, err := holdPort()
+		p, err := s.keepPort(0)
 		if err != nil {
 			return err
 		}
 		s.mu.Lock()
-		s.held[port] = held
+		s.published[port] = p.Address
 		s.mu.Unlock()
-		s.OnStop(held.release)
-		ports[port] = held.port
+		ports[port] = p.Number
 	}
 	if !c.opt.Rocklet {
 		return nil
 	}
-	srv, err := c.serve(Rocklet, "", s, s.rocklet())
+	srv, err := s.listen(Rocklet, 0, s.rocklet())
 	if err != nil {
 		return err
 	}

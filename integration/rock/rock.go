@@ -11,12 +11,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
+	"github.com/caddy-e2b/gateway/integration/heldport"
 	"github.com/caddy-e2b/gateway/integration/rock/run"
 )
 
@@ -95,9 +98,9 @@ type Options struct {
 	Envd func(*Sandbox) http.Handler
 	// Listeners true serves each sandbox's Envd handler on a loopback socket of its own and publishes it as port_mapping["49983"].
 	Listeners bool
-	// EnvdAddress chooses the address of that socket, "ip:port", as a host does that gives an address away again. A create fails when it is
-	// taken. Default (nil or ""): a free loopback port.
-	EnvdAddress func(*Sandbox) string
+	// EnvdPort chooses the port of that socket, as a host does that gives an address away again. A create fails when something listens
+	// there. Default (nil or 0): a free one.
+	EnvdPort func(*Sandbox) int
 	// Rocklet true serves each sandbox's rocklet on a loopback socket of its own and publishes it as port_mapping["22555"]. It forwards to
 	// what Sandbox.Listen has opened, and to the Envd handler at 49983.
 	Rocklet bool
@@ -128,6 +131,7 @@ type Cluster struct {
 	closed     bool
 	sandboxes  map[string]*Sandbox
 	servers    map[*Server]struct{}
+	kept       map[*heldport.Port]struct{} // of all sandboxes
 	evictDelay time.Duration
 	serial     int
 	commands   int
@@ -173,7 +177,7 @@ func New(o Options) (*Cluster, error) {
 	c := &Cluster{
 		opt: o, dir: dir, evictDelay: o.EvictDelay,
 		faults: newFaults(), log: newLog(o.LogSize),
-		sandboxes: make(map[string]*Sandbox), servers: make(map[*Server]struct{}),
+		sandboxes: make(map[string]*Sandbox), servers: make(map[*Server]struct{}), kept: make(map[*heldport.Port]struct{}),
 	}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
 	if o.ScanInterval > 0 {
@@ -234,6 +238,7 @@ func (c *Cluster) Close() error {
 	for _, s := range c.sandboxes {
 		sandboxes = append(sandboxes, s)
 	}
+	kept := slices.Collect(maps.Keys(c.kept))
 	c.mu.Unlock()
 
 	c.cancel()
@@ -245,6 +250,7 @@ func (c *Cluster) Close() error {
 		s.container().end()
 	}
 	c.tasks.Wait()
+	c.freePorts(kept...)
 	for _, s := range sandboxes {
 		errs = append(errs, s.removeFiles())
 	}

@@ -134,8 +134,8 @@ func (s *Sandbox) listenInside(port int) (*insideListener, *container, error) {
 		return nil, nil, fmt.Errorf("rock: port %d of sandbox %s is in use", port, s.ID)
 	}
 	address := "127.0.0.1:0"
-	if held, ok := s.held[port]; ok {
-		address = held.address
+	if published, ok := s.published[port]; ok {
+		address = published
 	}
 	l, err := net.Listen("tcp", address)
 	if err != nil {

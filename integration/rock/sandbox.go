@@ -3,11 +3,14 @@ package rock
 import (
 	"errors"
 	"fmt"
+	"net"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/caddy-e2b/gateway/integration/heldport"
 	"github.com/caddy-e2b/gateway/integration/rock/run"
 )
 
@@ -56,7 +59,9 @@ type Sandbox struct {
 	present   *container
 	stopped   time.Time        // when ROCK began to stop it
 	up        time.Time        // when a restarted container was begun that has come up and waits for its alive event
-	held      map[int]heldPort // Options.Published, by the port inside
+	recorded  bool             // there may be a record of it
+	kept      []*heldport.Port // that a record of it may name
+	published map[int]string   // the address of a port of Options.Published, by the port inside
 	servers   map[int]string   // address of what listens on a port inside
 	spoiled   Spoiled
 
@@ -92,6 +97,13 @@ func (s *Sandbox) Box() (*run.Box, error) { return s.container().open() }
 
 // Addr is the address of the sandbox's own listener, "" without Options.Listeners.
 func (s *Sandbox) Addr() string { return s.container().addr() }
+
+// Port is that of Addr, 0 without Options.Listeners.
+func (s *Sandbox) Port() int {
+	_, port, _ := net.SplitHostPort(s.Addr())
+	n, _ := strconv.Atoi(port)
+	return n
+}
 
 // Crash ends the container behind ROCK's back: state and records keep saying running.
 func (s *Sandbox) Crash() { s.container().end() }
@@ -142,10 +154,11 @@ func (s *Sandbox) Stop(to State) error {
 	if live {
 		s.evict()
 	}
-	if to == Deleted {
-		return s.removeFiles()
+	if to != Deleted {
+		return nil
 	}
-	return nil
+	s.leavePorts()
+	return s.removeFiles()
 }
 
 // ErrNotRunning: see Stop.
