@@ -58,11 +58,11 @@ func TestAPortIsTheSandboxsUntilItsRecordIsForgotten(t *testing.T) {
 					defer cluster.mu.Unlock()
 					return len(cluster.kept)
 				}
-				time.Sleep(portRest - 1)
+				time.Sleep(portRest - time.Nanosecond)
 				if n := kept(); n != 1 {
 					t.Errorf("%d ports are kept before portRest has passed", n)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				if n := kept(); n != c.left {
 					t.Errorf("%d ports are kept after portRest, want %d", n, c.left)
 				}
