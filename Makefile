@@ -55,7 +55,7 @@ demo-redis: deps
 # tested keeps Go's default.
 COMPILE := GOGC=400
 
-# What is vetted by `make lint` is not vetted again, and nobody debugs a binary of tests with a debugger: without its
+# What is vetted and compiled by `make lint` is not again, and nobody debugs a binary of tests with a debugger: without its
 # tables it is linked in two thirds of the time. There are some sixty.
 #
 # Four suites at a time, whatever the number of processors: they wait for most of their time, for deadlines, programs that they
@@ -66,7 +66,6 @@ GO_TEST := go test -race -vet=off -ldflags=-w -p 4
 # suite that takes longest begins first, or it goes on alone when all others are done.
 test:
 	$(MAKE) --no-print-directory -j2 --output-sync=target deps lint
-	$(COMPILE) go build -race ./...
 	$(GO_TEST) -timeout $(TEST_TIMEOUT) $(or $(ARGS),./integration/sdk ./...)
 
 # One load, writing nothing: make bench ARGS='-bench Promises/unary -rounds 3'.
@@ -144,12 +143,14 @@ format-check:
 	@unformatted=$$(gofmt -l $$($(GO_FILES))); \
 	if [ -n "$$unformatted" ]; then echo "not gofmt'ed (make fmt):"; echo "$$unformatted"; exit 1; fi
 
+# Both look at what the tests are compiled to, which for that reason is made with the race detector as theirs is, and once.
 vet:
-	$(COMPILE) go vet -tags realrock ./...
+	$(COMPILE) go vet -race -tags realrock ./...
 	$(COMPILE) go -C integration/manifests/judge vet ./...
 
 staticcheck:
-	$(COMPILE) go run $(STATICCHECK) -tags realrock ./...
+	$(COMPILE) GOBIN=$(CURDIR)/.cache/bin go install $(STATICCHECK)
+	$(COMPILE) GOFLAGS=-race .cache/bin/staticcheck -tags realrock ./...
 
 fmt:
 	@gofmt -w $$($(GO_FILES))
