@@ -79,13 +79,17 @@ func serves(s *story) (wrong []string) {
 	switch {
 	case s.left:
 	case s.status/100 != 2:
-		wrong = append(wrong, fmt.Sprintf("not served: %d, with nothing wrong around the gateways", s.status))
+		wrong = append(wrong, notServed(s.status))
 	case s.stream && s.code != "":
-		wrong = append(wrong, fmt.Sprintf("not served: a stream ended %q, with nothing wrong around the gateways", s.code))
+		wrong = append(wrong, notServed(fmt.Sprintf("a stream ended %q", s.code)))
 	case s.err != nil:
-		wrong = append(wrong, fmt.Sprintf("not served: %v, with nothing wrong around the gateways", s.err))
+		wrong = append(wrong, notServed(s.err))
 	}
 	return wrong
+}
+
+func notServed(what any) string {
+	return fmt.Sprintf("not served: %v, with nothing wrong around the gateways", what)
 }
 
 // judgeStream judges the end of a stream that has begun.

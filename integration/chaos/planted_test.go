@@ -302,3 +302,20 @@ func TestAWireBreaksAsItIsTold(t *testing.T) {
 		t.Errorf("healed: %v", err)
 	}
 }
+
+// Only what a busy machine explains is tried again.
+func TestOnlyBeingLateIsExcused(t *testing.T) {
+	const story = "\n    request 0-1-1"
+	late := []string{notServed(503) + story, notServed(`a stream ended "aborted"`) + story}
+	if !lateOnly(late) {
+		t.Error("not excused")
+	}
+	for _, wrong := range []string{
+		notServed(502), notServed(500), notServed(`a stream ended "unavailable"`), notServed("EOF"),
+		"another's; " + notServed(503), notServed(503) + "; twice", "leak: 1 requests go on behind the gateways",
+	} {
+		if lateOnly(append([]string{wrong + story}, late...)) {
+			t.Errorf("excused: %s", wrong)
+		}
+	}
+}

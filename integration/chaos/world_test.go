@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -204,6 +205,15 @@ func (w *world) heal() {
 	}
 }
 
+// lateOnly tells whether nothing was wrong but that gateways could not find out in time where a sandbox is: who else uses the machine may
+// keep it so busy that a lookup takes longer than the 500 ms that it has in these worlds.
+func lateOnly(wrong []string) bool {
+	return !slices.ContainsFunc(wrong, func(s string) bool {
+		complaints, _, _ := strings.Cut(s, "\n")
+		return complaints != notServed(http.StatusServiceUnavailable) && complaints != notServed(`a stream ended "aborted"`)
+	})
+}
+
 // measure has the gateways do a little of everything, and notes what they hold when they have nothing to do.
 func (w *world) measure() {
 	w.seed = 0
@@ -211,8 +221,14 @@ func (w *world) measure() {
 	for _, g := range w.gateways {
 		g.idle = footprint{files: 1 << 20, goroutines: 1 << 20}
 	}
-	if wrong := w.rehearse(p); len(wrong) > 0 {
-		w.Fatalf("%v without any fault:\n%s", w.kind, strings.Join(wrong, "\n"))
+	for try := 1; ; try++ {
+		wrong := w.rehearse(p)
+		if len(wrong) == 0 {
+			break
+		}
+		if try == 3 || !lateOnly(wrong) {
+			w.Fatalf("%v without any fault, try %d:\n%s", w.kind, try, strings.Join(wrong, "\n"))
+		}
 	}
 	for _, g := range w.gateways {
 		// What is idle may be closed first.

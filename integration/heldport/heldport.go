@@ -14,10 +14,14 @@ import (
 // Port is a port that nobody else is given by the kernel until Close. Connections to it are refused unless somebody listens there, which
 // who says SO_REUSEADDR first may do, as Go's listeners and nearly all others say. Close does nothing to who listens.
 type Port struct {
-	*os.File // the socket that keeps it: bound, and never listening
-	Address  string
-	Number   int
+	Address string // "127.0.0.1:port"
+	Number  int
+
+	socket *os.File // bound, and never listening
 }
+
+// Close gives the port back. A second time it does nothing.
+func (p *Port) Close() { _ = p.socket.Close() }
 
 // Take keeps a port: a free one (0), or the one with the number, which others may keep as well. It fails while somebody listens there.
 func Take(number int) (p *Port, err error) {
@@ -53,5 +57,5 @@ func Take(number int) (p *Port, err error) {
 		return nil, os.NewSyscallError("getsockname", err)
 	}
 	number = name.(*unix.SockaddrInet4).Port
-	return &Port{File: f, Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(number)), Number: number}, nil
+	return &Port{Address: net.JoinHostPort("127.0.0.1", strconv.Itoa(number)), Number: number, socket: f}, nil
 }

@@ -14,6 +14,6 @@ func FreeAddress(t testing.TB) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { port.Close() })
+	t.Cleanup(port.Close)
 	return port.Address
 }

@@ -24,7 +24,7 @@ func (s *Sandbox) keepPort(number int) (*heldport.Port, error) {
 	c.mu.Lock()
 	if c.closed {
 		c.mu.Unlock()
-		_ = p.Close()
+		p.Close()
 		return nil, errors.New("rock: cluster closed")
 	}
 	c.kept[p] = struct{}{}
@@ -51,7 +51,7 @@ func (c *Cluster) freePorts(ports ...*heldport.Port) {
 	defer c.mu.Unlock()
 	for _, p := range ports {
 		delete(c.kept, p)
-		_ = p.Close() // it may be closed
+		p.Close()
 	}
 }
 
@@ -64,7 +64,7 @@ func (s *Sandbox) listen(role Role, number int, h http.Handler) (*Server, error)
 	return s.cluster.serve(role, p.Address, s, h)
 }
 
-// openDoors opens the rocklet and takes the published ports, and puts them into ports. endContainer closes them.
+// openDoors opens the rocklet and takes the published ports, and puts them into ports. The rocklet ends with the container.
 func (s *Sandbox) openDoors(ports map[int]int) error {
 	c := s.cluster
 	for _, port := range c.opt.Published {
