@@ -123,8 +123,9 @@ type notedBody struct {
 }
 
 // doneGrace is how long a read of the body may go on when the call's context has
-// ended. Mostly both end together, in either order.
-const doneGrace = 100 * time.Millisecond
+// ended. Mostly both end together, in either order, but who reads may have to wait
+// for a processor.
+const doneGrace = time.Second
 
 // noteBody notes the body of r. One that is not there is left as it is:
 // transports look for it.
@@ -140,10 +141,12 @@ func noteBody(r *http.Request) *notedBody {
 }
 
 // Read implements io.Reader. What fails because the transport or the server has
-// closed the body is not the client's doing (golang/go#40747).
+// closed the body is not the client's doing (golang/go#40747). No such failure is a
+// timeout: that is the client's also when the transport, whose call ends with it, has
+// closed the body meanwhile.
 func (b *notedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadCloser.Read(p)
-	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) && !b.closed.Load() {
+	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) && (!b.closed.Load() || isTimeout(err)) {
 		b.failed.Store(&err)
 	}
 	if err != nil {

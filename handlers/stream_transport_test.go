@@ -142,15 +142,23 @@ func TestABodyThatIsClosedIsNotBlamedOnTheClient(t *testing.T) {
 // A context that ends with a broken body belongs to a client that has left,
 // unless the body has timed out: net/http ends the context then, too.
 func TestAClientThatIsSilentHasNotLeft(t *testing.T) {
-	for name, tc := range map[string]struct {
-		err  error
-		told bool
-	}{"silent": {os.ErrDeadlineExceeded, true}, "left": {io.ErrUnexpectedEOF, false}} {
-		t.Run(name, func(t *testing.T) {
+	for _, tc := range []struct {
+		name   string
+		err    error
+		closed bool // by the transport, while it reads
+		told   bool
+	}{
+		{name: "silent", err: os.ErrDeadlineExceeded, told: true},
+		{name: "silent, the body closed", err: os.ErrDeadlineExceeded, closed: true, told: true},
+		{name: "left", err: io.ErrUnexpectedEOF},
+		{name: "left, the body closed", err: io.ErrUnexpectedEOF, closed: true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
 			body, client := io.Pipe()
-			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sandbox"+start, body)
+			// A server's body goes on with a read that has begun when it is closed.
+			r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://sandbox"+start, io.NopCloser(body))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -158,6 +166,9 @@ func TestAClientThatIsSilentHasNotLeft(t *testing.T) {
 			transport := StreamTransport{Retryable: func(error) bool { return false }, Next: roundTrip(func(r *http.Request) (*http.Response, error) {
 				// The end of the context is seen before that of the body.
 				cancel()
+				if tc.closed {
+					r.Body.Close()
+				}
 				time.AfterFunc(doneGrace/10, func() { client.CloseWithError(tc.err) })
 				go io.Copy(io.Discard, r.Body)
 				return nil, r.Context().Err()
