@@ -50,7 +50,7 @@ type component struct {
 // linked are the modules that have a package in the binary for Linux, by path.
 func linked(t *testing.T) []*component {
 	t.Helper()
-	cmd := exec.Command("go", "list", "-deps", "-json=Dir,ImportPath,Module,Standard", binary)
+	cmd := exec.Command("go", "list", "-tags="+tags, "-deps", "-json=Dir,ImportPath,Module,Standard", binary)
 	cmd.Env = append(os.Environ(), "GOOS=linux", "GOARCH=amd64", "CGO_ENABLED=0")
 	out, err := cmd.Output()
 	if err != nil {

@@ -37,6 +37,9 @@ func found(t *testing.T, what, text, pattern string) string {
 	return m[1]
 }
 
+// tags leave out what the gateway has no use for, as in Caddy's own releases.
+const tags = "nobadger,nomysql,nopgx"
+
 // How a program is built decides its bytes. Whoever builds the tag of a
 // release must get them again, so nothing of the machine may be among it: no
 // directory, no time, no C compiler.
@@ -46,7 +49,8 @@ func TestAReleaseIsBuiltOfNothingButItsSources(t *testing.T) {
 	if want := []string{"-trimpath", "-buildvcs=true", `-ldflags="-s`, `-w"`}; !slices.Equal(flags, want) {
 		t.Errorf("a release is built with %q, want %q", flags, want)
 	}
-	for _, want := range []string{"export GOTOOLCHAIN GOFLAGS=-trimpath GOFIPS140=off GOAMD64=v1 GOARM64=v8.0\n", "CGO_ENABLED=0\n"} {
+	settings := `export GOTOOLCHAIN GOFLAGS="-trimpath -tags=` + tags + `" GOFIPS140=off GOAMD64=v1 GOARM64=v8.0` + "\n"
+	for _, want := range []string{settings, "CGO_ENABLED=0\n"} {
 		if !strings.Contains(script, want) {
 			t.Errorf("supply.sh has no %q", want)
 		}
@@ -54,9 +58,13 @@ func TestAReleaseIsBuiltOfNothingButItsSources(t *testing.T) {
 
 	image := found(t, "the container file", read(t, "deploy", "container", "Containerfile"), `\nRUN (CGO_ENABLED=.* \./cmd/e2b-gateway)\n`)
 	const pkg = "github.com/caddy-e2b/gateway/version"
-	if want := `CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -trimpath -ldflags="-s -w -X ` + pkg + `.release=${VERSION} -X ` + pkg +
+	if want := `CGO_ENABLED=0 GOFLAGS=-buildvcs=false go build -trimpath -tags=` + tags + ` -ldflags="-s -w -X ` + pkg + `.release=${VERSION} -X ` + pkg +
 		`.revision=${REVISION}" -o /out/e2b-gateway ./cmd/e2b-gateway`; image != want {
 		t.Errorf("an image is built with\n%s\nwant\n%s", image, want)
+	}
+
+	if tested := found(t, "the Makefile", read(t, "Makefile"), `\nexport GOFLAGS := -tags=(.*)\n`); tested != tags {
+		t.Errorf("what is tested is built with the tags %s, and a release with %s", tested, tags)
 	}
 }
 

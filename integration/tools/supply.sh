@@ -17,7 +17,7 @@ CYCLONEDX=github.com/CycloneDX/cyclonedx-gomod/cmd/cyclonedx-gomod@v1.10.0
 
 # What the user has set for builds of his own, in the environment or with `go env -w`, has no part in a release.
 GOTOOLCHAIN=$(awk '$1 == "toolchain" { print $2 }' go.mod)
-export GOTOOLCHAIN GOFLAGS=-trimpath GOFIPS140=off GOAMD64=v1 GOARM64=v8.0
+export GOTOOLCHAIN GOFLAGS="-trimpath -tags=nobadger,nomysql,nopgx" GOFIPS140=off GOAMD64=v1 GOARM64=v8.0
 export GOOS=linux GOARCH=${GOARCH:-amd64} CGO_ENABLED=0
 [ -z "$(go env GOEXPERIMENT)" ] || { echo "supply: GOEXPERIMENT is set, and no release has any" >&2; exit 1; }
 

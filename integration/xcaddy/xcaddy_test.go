@@ -95,7 +95,7 @@ func build(t *testing.T, root, with string) {
 	t.Setenv("XDG_CONFIG_HOME", dir)
 	// xcaddy's own -trimpath and CGO_ENABLED=0 would compile everything anew;
 	// with the flags of other tests their work is found in Go's cache.
-	t.Setenv("XCADDY_GO_BUILD_FLAGS", "-ldflags=-w")
+	t.Setenv("XCADDY_GO_BUILD_FLAGS", "-ldflags=-w -tags=nobadger,nomysql,nopgx")
 	t.Setenv("CGO_ENABLED", goEnv(t, "CGO_ENABLED"))
 	// go run runs in a directory without a module, so that it is the pinned
 	// xcaddy with its own dependencies.
