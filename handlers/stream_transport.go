@@ -104,6 +104,23 @@ func (c *proxiedCall) causeOfLoss(err error) cause.Failure {
 	return c.body.causeOfLoss(c.client, err)
 }
 
+// hasLeft reports that the client of a call whose answer has begun has left for
+// certain: it has nothing more to send that its context could have ended with.
+func (c *proxiedCall) hasLeft() bool {
+	return c.client.Context().Err() != nil && c.body.whole.Load()
+}
+
+// causeOfCut is what it means to a call that its answer was cut. When the context
+// has ended before the request did, the client has left, and nobody reads this; or it
+// is silent, and its body was given up. What the body says does not tell: when the
+// answer begins net/http closes it, and keeps to itself how its last read ended.
+func (c *proxiedCall) causeOfCut(err error) cause.Failure {
+	if c.client.Context().Err() == context.Canceled {
+		return bodyCut
+	}
+	return c.causeOfLoss(err)
+}
+
 // isTooLarge reports a request body that is longer than the site allows. The
 // server answers it by itself.
 func isTooLarge(err error) bool {
@@ -115,6 +132,7 @@ func isTooLarge(err error) bool {
 // The error of the round trip, or of the answer, does not tell.
 type notedBody struct {
 	io.ReadCloser
+	whole  atomic.Bool // read to its end
 	closed atomic.Bool
 	failed atomic.Pointer[error]
 	// over is closed when nothing more is to be read.
@@ -133,6 +151,7 @@ func noteBody(r *http.Request) *notedBody {
 	body := &notedBody{ReadCloser: r.Body, done: make(chan struct{})}
 	body.over = sync.OnceFunc(func() { close(body.done) })
 	if r.Body == nil || r.Body == http.NoBody {
+		body.whole.Store(true)
 		body.over()
 		return body
 	}
@@ -149,6 +168,9 @@ func (b *notedBody) Read(p []byte) (int, error) {
 	if err != nil && err != io.EOF && !errors.Is(err, http.ErrBodyReadAfterClose) && (!b.closed.Load() || isTimeout(err)) {
 		b.failed.Store(&err)
 	}
+	if err == io.EOF {
+		b.whole.Store(true)
+	}
 	if err != nil {
 		b.over()
 	}
@@ -161,9 +183,9 @@ func (b *notedBody) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// clientGone reports that the client of a call has left. Over HTTP/1.1 net/http
-// ends the context of a request also when a read of its body has timed out; the
-// client is silent then, but there.
+// clientGone reports that the client of a call has left that was not answered yet.
+// Over HTTP/1.1 net/http ends the context of a request also when a read of its body
+// has timed out; the client is silent then, but there.
 func (b *notedBody) clientGone(r *http.Request) bool {
 	if r.Context().Err() == nil {
 		return false
@@ -273,12 +295,12 @@ func (t *StreamTransport) repair(resp *http.Response, c *proxiedCall) {
 		OnFinal: func() { time.AfterFunc(resultGrace, func() { c.cancel(nil) }) },
 		Last: func(res envelope.Result) []byte {
 			switch {
-			case c.clientGone():
+			case c.hasLeft():
 				return nil // nobody is there to be told
 			case res.Final:
 				return envelope.Append(nil, envelope.FlagEndStream, []byte("{}"))
 			}
-			f := c.causeOfLoss(res.ReadErr)
+			f := c.causeOfCut(res.ReadErr)
 			f.SandboxID = sandboxIDOf(r)
 			return envelope.Append(nil, envelope.FlagEndStream, f.EndStream())
 		},

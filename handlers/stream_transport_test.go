@@ -186,6 +186,57 @@ func TestAClientThatIsSilentHasNotLeft(t *testing.T) {
 	}
 }
 
+// Before net/http answers it closes the request's body, for which it reads what is
+// left, unless the transport reads at that moment. It is its read that times out
+// then, and what the transport hears is that the body is closed.
+func TestASilentClientHasNotLeftWhoeverReads(t *testing.T) {
+	event := frame(0, `{"event":{"start":{"pid":7}}}`)
+	transport := StreamTransport{Retryable: func(error) bool { return false }, Next: roundTrip(func(r *http.Request) (*http.Response, error) {
+		if _, err := io.ReadFull(r.Body, make([]byte, len(frame(0, "{}")))); err != nil {
+			return nil, err
+		}
+		answer, sandbox := io.Pipe()
+		go func() {
+			io.WriteString(sandbox, event)
+			<-r.Context().Done()
+			r.Body.Close()
+			if _, err := r.Body.Read(make([]byte, 1)); err != http.ErrBodyReadAfterClose {
+				t.Errorf("the read fails with %v", err)
+			}
+			sandbox.CloseWithError(r.Context().Err())
+		}()
+		return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {stream}}, Body: answer}, nil
+	})}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		rc := http.NewResponseController(w)
+		if err := rc.SetReadDeadline(time.Now().Add(200 * time.Millisecond)); err != nil {
+			t.Error(err)
+		}
+		resp, err := transport.RoundTrip(r)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer resp.Body.Close()
+		w.Header().Set("Content-Type", stream)
+		rc.Flush()
+		io.Copy(w, resp.Body)
+	}))
+	defer server.Close()
+	body, client := io.Pipe()
+	defer client.Close()
+	go io.WriteString(client, frame(0, "{}"))
+	resp, err := http.Post(server.URL+start, stream, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	got := collect(resp)
+	if code, message := got.endError(t); !strings.HasPrefix(got.body, event) || code != "invalid_argument" || !strings.Contains(message, "request body") {
+		t.Errorf("%q: %s: %s", got.body, code, message)
+	}
+}
+
 func TestASilentSandboxIsBlamedForItsTimeout(t *testing.T) {
 	over := make(chan struct{})
 	next, url := sandboxAt(t, func(http.ResponseWriter, *http.Request) { <-over })
