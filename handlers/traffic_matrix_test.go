@@ -15,7 +15,7 @@ func TestAPrivateSandboxIsPrivateOnEveryPath(t *testing.T) {
 	g := newTown(t)
 	g.socket(t, func(r *http.Request, c *net.TCPConn, br *bufio.Reader) {
 		if r.Header.Get("Upgrade") == "" {
-			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: 9\r\n\r\ndata: 1\n\n")
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\nContent-Length: 9\r\n\r\ndata: 1\n\n")
 			return
 		}
 		io.WriteString(c, switched)
