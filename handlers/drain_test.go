@@ -50,10 +50,10 @@ func (g *Gateway) run(sandbox string, over func()) {
 	stream := &running{seen: new(sight), route: &routing.Route{SandboxID: sandbox}, cancel: cancelFunc(cancel)}
 	g.streams.add(stream)
 	context.AfterFunc(ctx, func() {
+		g.streams.remove(stream)
 		if endedBy(ctx) == cause.Drain {
 			over()
 		}
-		g.streams.remove(stream)
 		g.calls.leave()
 	})
 }

@@ -165,16 +165,21 @@ func (r *readiness) pauseBefore(sandboxID string, now time.Time) time.Duration {
 	return max(statusPause-now.Sub(at), 0)
 }
 
-// note remembers when a sandbox's status is asked for, for as long as that matters.
-func (r *readiness) note(sandboxID string, now time.Time) {
+// mayAsk remembers that a sandbox's status is asked for, for as long as that matters.
+// A probe that nobody waits for any more may not ask: its heir may have begun, and
+// would know nothing of it.
+func (r *readiness) mayAsk(ctx context.Context, sandboxID string, now time.Time) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
+	if ctx.Err() != nil {
+		return false
+	}
 	if r.asked == nil {
 		r.asked = map[string]time.Time{}
 	}
 	r.asked[sandboxID] = now
 	if len(r.asked) <= 2*r.cleaned+64 {
-		return
+		return true
 	}
 	for id, at := range r.asked {
 		if now.Sub(at) >= statusPause {
@@ -182,6 +187,7 @@ func (r *readiness) note(sandboxID string, now time.Time) {
 		}
 	}
 	r.cleaned = len(r.asked)
+	return true
 }
 
 // soFar is what those are told whose time is over.
@@ -195,13 +201,13 @@ func (p *probe) soFar() (cause.Cause, error) {
 func (p *probe) run(ctx context.Context) {
 	var asking sync.WaitGroup
 	defer asking.Wait()
-	defer p.cancel()
 	statuses := make(chan status)
 	asking.Go(func() { p.ask(ctx, statuses) })
 	found := p.find(ctx, statuses)
 	p.ready.mu.Lock()
 	defer p.ready.mu.Unlock()
 	p.ready.remove(p)
+	p.cancel()
 	p.found = found
 	close(p.done)
 }
@@ -257,7 +263,9 @@ func (p *probe) ask(ctx context.Context, statuses chan<- status) {
 			return
 		}
 		begun := time.Now()
-		p.ready.note(p.sandboxID, begun)
+		if !p.ready.mayAsk(ctx, p.sandboxID, begun) {
+			return
+		}
 		s, err := p.ready.g.adminOf(p.cluster).statusOf(ctx, p.sandboxID)
 		if failures++; err == nil {
 			failures = 0

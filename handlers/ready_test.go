@@ -345,7 +345,7 @@ func TestWhoComesAndGoesDoesNotAskMoreOftenThanWhoStays(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		for i := range 1000 {
-			n.gateway.ready.note(fmt.Sprint(i), time.Now())
+			n.gateway.ready.mayAsk(t.Context(), fmt.Sprint(i), time.Now())
 			time.Sleep(statusPause)
 		}
 		if left := len(n.gateway.ready.asked); left > 100 {
