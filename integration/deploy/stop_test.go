@@ -66,7 +66,7 @@ func TestOnExitStreamsEndInTheProtocolAndNotAllAtOnce(t *testing.T) {
 		global, e2b string
 		grace       time.Duration
 	}{
-		"grace_period":                {harness.TLS2, 2000, []string{javaScript, python}, "grace_period 8s\n" + wrapper, "", 8 * time.Second},
+		"grace_period":                {harness.TLS2, 2000, []string{javaScript, python}, "grace_period 16s\n" + wrapper, "", 16 * time.Second},
 		"grace_period, HTTP/1.1":      {harness.TLS1, 100, []string{python}, "grace_period 5s\n" + wrapper, "drain_timeout 1h", 5 * time.Second},
 		"no grace_period":             {harness.TLS2, 200, nil, wrapper, "drain_timeout 5s", 5 * time.Second},
 		"no wrapper":                  {harness.TLS2, 200, nil, "grace_period 5s", "", 5 * time.Second},
@@ -120,9 +120,8 @@ func TestOnExitStreamsEndInTheProtocolAndNotAllAtOnce(t *testing.T) {
 }
 
 // spread checks that streams ended over a time, and that no tenth of it saw more
-// than half of them. That the gateway ends them evenly is proven with a clock of
-// its own (handlers); what is due while a busy machine stands still, clients
-// hear of all at once.
+// than a fifth of them. That the gateway ends them evenly is proven with a clock
+// of its own (handlers); clients hear of it less evenly on a busy machine.
 func spread(t *testing.T, results []result, signalled time.Time, grace time.Duration) {
 	t.Helper()
 	slices.SortFunc(results, func(a, b result) int { return a.at.Compare(b.at) })
@@ -136,7 +135,7 @@ func spread(t *testing.T, results []result, signalled time.Time, grace time.Dura
 	}
 	t.Logf("streams ended from %v to %v after the signal, by tenths %v", first.Sub(signalled), last.Sub(signalled), tenths)
 	for i, n := range tenths {
-		if n > len(results)/2 {
+		if n > len(results)/5 {
 			t.Errorf("%d of %d streams ended in tenth %d", n, len(results), i)
 		}
 	}
