@@ -347,9 +347,11 @@ func TestABrokenRecordIsToldToAHolderOfItsTokenOnly(t *testing.T) {
 // Nobody can say at the moment whose it was.
 func TestAStoppedSandboxWithoutARecordIsAnsweredAsBefore(t *testing.T) {
 	g := newGuarded(t)
-	g.estate.put(mine, routing.Route{State: routing.StateStopped})
+	g.estate.put(mine, routing.Route{State: routing.StateStopped, Problem: "the admin role is silent"})
 	g.try(t, callKinds[2], mine, g.token("alice", mine))
-	g.wantEnd(t, cause.SandboxStopped)
+	if out := <-g.outcomes; out.End != cause.SandboxStopped || out.Err == nil || out.Err.Error() != "the admin role is silent" {
+		t.Errorf("%v: %v", out.End, out.Err)
+	}
 	link := g.link(t, mine, "alice", auth.ReadFile, "/files?path=%2Fa")
 	g.try(t, kind{"read", "GET", link, "", nil}, mine)
 	g.wantEnd(t, cause.RegistryUnavailable)

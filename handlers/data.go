@@ -95,7 +95,7 @@ func (g *Gateway) newCall(r *http.Request, host *routing.Host, out *Outcome) (*d
 	out.Trail.lookedUp(begun)
 	out.Lookup = source
 	if f.Cause != cause.OK && !g.waits(out.Operation, f.Cause) {
-		if out.Err = err; f.Cause == cause.SandboxFailed {
+		if out.Err = err; f.Cause == cause.SandboxFailed || f.Cause == cause.SandboxStopped {
 			out.Err = errors.New(route.Problem)
 		}
 		return nil, proof{}, f

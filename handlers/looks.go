@@ -43,8 +43,10 @@ type look struct {
 // why tells what became of a sandbox whose connection was lost: SandboxGone,
 // SandboxExpired, SandboxPaused, SandboxStopped, or OK when it is still
 // registered or nobody can say. It takes at most Options.LookBound, unless a
-// call that may be ending the sandbox is under way, and never longer than a drain
-// has time.
+// call that may be ending the sandbox is under way, and as much again once it is
+// known that the sandbox does not run: whoever used it loses nothing by the wait, and
+// whether it is paused or gone decides what becomes of it. It never takes longer than
+// a drain has time.
 func (l *looks) why(ctx context.Context, route *routing.Route) cause.Cause {
 	why, _ := l.whyAndWhen(ctx, route)
 	return why
@@ -73,14 +75,13 @@ func (l *looks) whyAndWhen(ctx context.Context, route *routing.Route) (cause.Cau
 func (l *looks) join(route *routing.Route) *look {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	until := time.Now().Add(l.g.opt.LookBound)
 	for _, k := range l.running[route.SandboxID] {
 		if k.route.Lifecycle == route.Lifecycle {
-			k.until = until
+			k.until = l.bound()
 			return k
 		}
 	}
-	k := &look{route: route, until: until, told: make(chan cause.Cause, 1), done: make(chan struct{})}
+	k := &look{route: route, until: l.bound(), told: make(chan cause.Cause, 1), done: make(chan struct{})}
 	if l.running == nil {
 		l.running = map[string][]*look{}
 	}
@@ -115,6 +116,11 @@ func (l *looks) find(k *look) cause.Cause {
 		why, final := l.once(ctx, k.route)
 		cancel()
 		if why != cause.OK {
+			if known == cause.OK && !final {
+				l.mu.Lock()
+				k.until = l.bound()
+				l.mu.Unlock()
+			}
 			known = why
 		}
 		select {
@@ -137,6 +143,9 @@ func (l *looks) find(k *look) cause.Cause {
 		}
 	}
 }
+
+// bound is when a look that begins now gives up.
+func (l *looks) bound() time.Time { return time.Now().Add(l.g.opt.LookBound) }
 
 func (l *looks) deadline(k *look) time.Time {
 	l.mu.Lock()

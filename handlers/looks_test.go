@@ -147,6 +147,18 @@ func TestAStoppedSandboxIsAskedForUntilItIsKnown(t *testing.T) {
 		if why := g.looks.why(t.Context(), life("life1")); why != cause.SandboxPaused {
 			t.Errorf("found %v", why)
 		}
+		// The record goes when the look is nearly over, and what it means takes nearly as long to find out.
+		r.say(routing.StateRunning, nil)
+		time.AfterFunc(850*time.Millisecond, func() { r.say(routing.StateStopped, nil) })
+		time.AfterFunc(1750*time.Millisecond, func() { r.say(routing.StatePaused, nil) })
+		if why := g.looks.why(t.Context(), life("life1")); why != cause.SandboxPaused {
+			t.Errorf("found %v", why)
+		}
+		begun := time.Now()
+		r.say(routing.StateStopped, nil)
+		if why := g.looks.why(t.Context(), life("life1")); why != cause.SandboxStopped || time.Since(begun) > 1200*time.Millisecond {
+			t.Errorf("found %v after %v", why, time.Since(begun))
+		}
 	})
 }
 

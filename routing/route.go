@@ -81,7 +81,8 @@ type Route struct {
 	// Owner is whose sandbox it is, as far as its record says.
 	Owner Owner
 	// Problem says, for logs, why a record cannot be used in full ("host_ip
-	// is not an IP address"). Empty when nothing is wrong.
+	// is not an IP address"), or why nobody knows more than that it is
+	// StateStopped. Empty when nothing is wrong.
 	Problem string
 }
 

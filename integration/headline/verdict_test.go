@@ -145,8 +145,8 @@ func judge(c command, f facts, o outcome) fault {
 	return isRight
 }
 
-// knowable is how long a record may outlive its container without anybody taking the sandbox for alive: the gateway looks for the
-// cause of a broken stream for a second, and the double needs some of it to answer. The plan evicts sooner; a busy machine may not, and then the
+// knowable is how long a record may outlive its container without anybody taking the sandbox for alive: the gateway waits a second
+// for the record of a broken stream's sandbox to go, and needs some of it to ask. The plan evicts sooner; a busy machine may not, and then the
 // double answers no question in time either, such as whether a sandbox without a record is paused.
 const knowable = 350 * time.Millisecond
 

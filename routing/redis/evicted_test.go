@@ -52,7 +52,7 @@ func TestASandboxWithoutARecordIsWhatTheAdminRoleSaysItIs(t *testing.T) {
 	}
 	// It does not run, and that is all that is known.
 	for _, id := range []string{"silent", "failing"} {
-		if route := want(t, r, id, nil); route.State != routing.StateStopped {
+		if route := want(t, r, id, nil); route.State != routing.StateStopped || route.Problem == "" {
 			t.Errorf("%s: %+v", id, route)
 		}
 	}

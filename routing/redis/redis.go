@@ -121,7 +121,7 @@ func (r *Registry) evicted(ctx context.Context, sandboxID string) (*routing.Rout
 	case err == nil:
 		return nil, fmt.Errorf("%w: Redis has no record of a sandbox that is %v", routing.ErrUnavailable, route.State)
 	default:
-		return &routing.Route{SandboxID: sandboxID, State: routing.StateStopped}, nil
+		return &routing.Route{SandboxID: sandboxID, State: routing.StateStopped, Problem: err.Error()}, nil
 	}
 }
 
