@@ -1,6 +1,7 @@
 package harness
 
 import (
+	"bufio"
 	"encoding/binary"
 	"errors"
 	"fmt"
@@ -50,18 +51,25 @@ func listening(address string) (n int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	table, err := os.ReadFile("/proc/net/tcp")
+	table, err := os.Open("/proc/net/tcp")
 	if err != nil {
 		return 0, err
 	}
+	defer table.Close()
 	// The kernel prints the four bytes as one number of its own byte order.
 	ip := binary.NativeEndian.Uint32(net.IP(a.Addr().AsSlice()))
 	local := fmt.Sprintf("%08X:%04X", ip, a.Port())
 	const listen = "0A" // TCP_LISTEN
-	for line := range strings.Lines(string(table)) {
-		if f := strings.Fields(line); len(f) > 3 && f[1] == local && f[3] == listen {
+	lines := bufio.NewScanner(table)
+	lines.Scan() // the names of the columns
+	for lines.Scan() {
+		f := strings.Fields(lines.Text())
+		if len(f) < 4 || f[3] != listen {
+			break // those that listen come first; there may be ten thousands of others
+		}
+		if f[1] == local {
 			n++
 		}
 	}
-	return n, nil
+	return n, lines.Err()
 }
