@@ -55,7 +55,7 @@ demo-redis: deps
 	exec .cache/e2b-demo -redis $(ARGS)
 
 # Compilers and linters allocate much and do not live long: collecting garbage seldom saves a fifth of their time. What is
-# tested keeps Go's default: a test program is run without it.
+# tested keeps Go's default.
 COMPILE := GOGC=400
 
 # What is vetted and compiled by `make lint` is not again, and nobody debugs a binary of tests with a debugger: without its
@@ -63,7 +63,7 @@ COMPILE := GOGC=400
 #
 # Four suites at a time, whatever the number of processors: they wait for most of their time, for deadlines, programs that they
 # start and one another, and use half of a processor each.
-GO_TEST := $(COMPILE) go test -race -vet=off -ldflags=-w -exec 'env -u GOGC' -p 4
+GO_TEST := go test -race -vet=off -ldflags=-w -p 4
 
 # Installing waits for the network and vetting for the compiler: side by side they cost little more than one of them.
 # staticcheck takes what the suites leave of the processors.

@@ -95,9 +95,7 @@ func (g *Gateway) newCall(r *http.Request, host *routing.Host, out *Outcome) (*d
 	out.Trail.lookedUp(begun)
 	out.Lookup = source
 	if f.Cause != cause.OK && !g.waits(out.Operation, f.Cause) {
-		if out.Err = err; f.Cause == cause.SandboxFailed || f.Cause == cause.SandboxStopped {
-			out.Err = errors.New(route.Problem)
-		}
+		out.Err = behind(f.Cause, route, err)
 		return nil, proof{}, f
 	}
 	out.Cluster = route.Cluster
@@ -179,6 +177,15 @@ func causeOfLookup(ctx context.Context, route *routing.Route, err error) cause.C
 	default:
 		return cause.RouteUnusable
 	}
+}
+
+// behind is the error behind what a lookup has found, for logs: the lookup's own, or
+// what the route says of a start that failed or of an end that nobody can explain.
+func behind(why cause.Cause, route *routing.Route, err error) error {
+	if err == nil && (why == cause.SandboxFailed || why == cause.SandboxStopped) && route.Problem != "" {
+		return errors.New(route.Problem)
+	}
+	return err
 }
 
 func (c *dataCall) serve() {

@@ -69,9 +69,7 @@ func (c *dataCall) learnPorts() *cause.Failure {
 	if why == cause.OK || c.g.waits(c.out.Operation, why) {
 		return nil
 	}
-	if why == cause.SandboxFailed {
-		c.out.Err = errors.New(route.Problem)
-	}
+	c.out.Err = behind(why, route, nil)
 	return &cause.Failure{Cause: why}
 }
 

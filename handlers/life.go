@@ -111,7 +111,7 @@ func (c *lifeCall) locate() (cause.Cause, error) {
 		return cause.Internal, errUnknownCluster
 	}
 	if why == cause.SandboxStopped || c.who == nil || c.who.admin() {
-		return why, nil
+		return why, behind(why, route, nil)
 	}
 	// The id may have become another's since the call was let in.
 	switch owner, err := c.who.access.subjectOf(c.ctx, route.Owner); {

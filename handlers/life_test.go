@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/auth/limit"
+	"github.com/caddy-e2b/gateway/handlers/cause"
 	"github.com/caddy-e2b/gateway/routing"
 )
 
@@ -321,6 +323,17 @@ func TestConnectTellsHereGoneAndDontKnowApart(t *testing.T) {
 			}
 		}
 	})
+}
+
+func TestTheLogSaysWhyNobodyKnowsWhatBecameOfASandbox(t *testing.T) {
+	w := newWard(t)
+	w.records.put(&routing.Route{SandboxID: "alices", State: routing.StateStopped, Problem: "the admin role is silent"})
+	r := httptest.NewRequest("POST", "/sandboxes/alices/connect", strings.NewReader(`{}`))
+	r.Header.Set("X-Api-Key", alice)
+	out := w.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger, nil)
+	if out.End != cause.SandboxStopped || out.Err == nil || out.Err.Error() != "the admin role is silent" {
+		t.Errorf("%v: %v", out.End, out.Err)
+	}
 }
 
 // Field report D11: no 200 for what cannot be used.

@@ -2,7 +2,6 @@ package handlers
 
 import (
 	"context"
-	"errors"
 	"time"
 
 	"github.com/caddy-e2b/gateway/handlers/cause"
@@ -59,7 +58,8 @@ type startup struct {
 // sandbox will not be ready by waiting for it, or is. Whatever is no clear answer,
 // such as an outage or half a record, is no end.
 func (g *Gateway) startOf(ctx context.Context, route *routing.Route, err error) (_ startup, over bool) {
-	s := startup{route, causeOfLookup(ctx, route, err), err}
+	why := causeOfLookup(ctx, route, err)
+	s := startup{route, why, behind(why, route, err)}
 	switch s.why {
 	case cause.OK:
 		// On Kubernetes it may be "running" before it has an address.
@@ -70,8 +70,6 @@ func (g *Gateway) startOf(ctx context.Context, route *routing.Route, err error) 
 		return s, true
 	case cause.SandboxStarting, cause.RegistryUnavailable, cause.RouteUnusable, cause.ClientGone:
 		return s, false
-	case cause.SandboxFailed:
-		s.err = errors.New(route.Problem)
 	}
 	return s, true
 }

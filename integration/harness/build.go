@@ -50,7 +50,6 @@ var build = sync.OnceValues(func() (program string, err error) {
 	program = filepath.Join(dir, "e2b-gateway")
 	cmd := exec.Command("go", "build", "-o", program, "./cmd/e2b-gateway")
 	cmd.Dir = root
-	cmd.Env = append(os.Environ(), "GOGC=400") // as the Makefile compiles
 	if out, err := cmd.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("building the gateway: %w\n%s", err, out)
 	}

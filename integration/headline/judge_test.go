@@ -13,7 +13,6 @@ func TestTheJudgeKnowsRightFromWrong(t *testing.T) {
 	const (
 		pyLost     = "Code.aborted: The connection to sandbox x was lost; the sandbox may still be running, but the outcome of this call is unknown"
 		pyGone     = "The sandbox x was not found: it was killed, it expired, or it never existed: This error is likely due to sandbox timeout."
-		pyStopped  = "Code.aborted: The sandbox x is not running; whether it is paused or was killed cannot be found out at the moment"
 		pyPaused   = "Code.failed_precondition: The sandbox x is paused; it must be resumed before it can be used"
 		pyDeadline = "The time allowed for this call ran out: This error is likely due to exceeding 'timeout'"
 	)
@@ -63,9 +62,6 @@ func TestTheJudgeKnowsRightFromWrong(t *testing.T) {
 		"delete: lost":                     {doomed, killed, raise("SandboxException", pyLost), isWrong},
 		"delete, the record stays long: lost": {doomed, facts{starts: 1, death: byDelete, diedAt: in(time.Second), dueAt: in(time.Minute), evicted: time.Second},
 			raise("SandboxException", pyLost), isRight},
-		"delete: stopped": {doomed, killed, raise("SandboxException", pyStopped), isWrong},
-		"delete, the record stays long: stopped": {doomed, facts{starts: 1, death: byDelete, diedAt: in(time.Second), dueAt: in(time.Minute), evicted: time.Second},
-			raise("SandboxException", pyStopped), isRight},
 		"pause: paused": {doomed, paused, raise("SandboxException", pyPaused), isRight},
 		"pause: gone":   {doomed, paused, raise("TimeoutException", pyGone), isWrong},
 		"delete just before the end": {doomed, facts{starts: 1, ended: true, endAt: in(2 * time.Second), dueAt: in(time.Minute), death: byDelete, diedAt: in(time.Second)},

@@ -75,12 +75,10 @@ const (
 	isLost reason = "lost"
 	// isRegistered: ROCK refused the call, although its own record says that the sandbox runs.
 	isRegistered reason = "registered"
-	// isStopped: the sandbox does not run, and ROCK did not say in time whether it is paused or gone.
-	isStopped  reason = "stopped"
-	isGone     reason = "gone"
-	isExpired  reason = "expired"
-	isPaused   reason = "paused"
-	isDeadline reason = "deadline"
+	isGone       reason = "gone"
+	isExpired    reason = "expired"
+	isPaused     reason = "paused"
+	isDeadline   reason = "deadline"
 )
 
 // told finds the reason in an exception of the SDK: class and text must both say it.
@@ -92,8 +90,6 @@ func (e failure) told() reason {
 		return isLost
 	case base && strings.Contains(e.Text, "is still registered as running"):
 		return isRegistered
-	case base && strings.Contains(e.Text, "whether it is paused or was killed cannot be found out"):
-		return isStopped
 	case base && strings.Contains(e.Text, "is paused"):
 		return isPaused
 	case (timeout || e.Class == "SandboxNotRunningException") && strings.Contains(e.Text, "its time ran out"):
@@ -168,7 +164,7 @@ func reasons(c command, f facts, took time.Duration) (right []reason) {
 		right = append(right, isLost)
 	}
 	if f.death != byNothing && f.evicted > knowable {
-		right = append(right, isLost, isRegistered, isStopped, isGone)
+		right = append(right, isLost, isRegistered, isGone)
 	}
 	switch f.death {
 	case byDelete:
