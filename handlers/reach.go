@@ -138,7 +138,7 @@ func (g *Gateway) permitOne(ctx context.Context, who *caller, id string) (cause.
 		return cause.Failure{}, nil
 	case owner == "" && route.State == routing.StateStopped:
 		// The record that would say whose it is could not be read.
-		return dontKnow(id), nil
+		return dontKnow(id), behind(cause.SandboxStopped, route, nil)
 	case owner == "" && who.access.AllowUnowned:
 		who.subject = "" // its tokens are nobody's
 		return cause.Failure{}, nil
@@ -177,7 +177,7 @@ func (g *Gateway) permitID(ctx context.Context, who *caller, id string) (cause.F
 	case err != nil:
 		return notHere(ctx, id, err)
 	case route.State == routing.StateStopped:
-		return dontKnow(id), nil
+		return dontKnow(id), behind(cause.SandboxStopped, route, nil)
 	}
 	switch owner, err := who.access.subjectOf(ctx, route.Owner); {
 	case err != nil:
