@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-e2b/gateway/integration/harness"
 	"github.com/caddy-e2b/gateway/integration/harness/inprocess"
@@ -57,8 +58,11 @@ func TestTheBinarySpeaksTheTransportAskedFor(t *testing.T) {
 			if got, want := get(t, p.Client(), p.URL), protocolOf[transport]+" there"; got != want {
 				t.Errorf("got %q, want %q", got, want)
 			}
-			if logs := p.Logs(); !strings.Contains(logs, "serving initial configuration") {
-				t.Errorf("the log of the process is missing: %q", logs)
+			logged := func() bool { return strings.Contains(p.Logs(), "serving initial configuration") }
+			for deadline := time.Now().Add(10 * time.Second); !logged(); time.Sleep(10 * time.Millisecond) { // it serves before it says so
+				if time.Now().After(deadline) {
+					t.Fatalf("the log of the process is missing: %q", p.Logs())
+				}
 			}
 		})
 	}
