@@ -64,7 +64,7 @@ type CacheOptions struct {
 	QueueTimeout time.Duration
 	// MaxEntries bounds the memory. When it is reached the oldest answer of
 	// the Negative kind leaves, and if there is none the oldest route.
-	// Default: 1,000,000, which takes 360 MB when there are as many routes.
+	// Default: 1,000,000, which takes 390 MB when there are as many routes.
 	MaxEntries int
 	// MaxLookups is how many lookups run at a time. More wait their turn,
 	// at most QueueTimeout, and then fail with [ErrUnavailable]. Lookups for

@@ -5,13 +5,17 @@ import (
 	"time"
 )
 
+// rockID is how long ROCK makes its ids.
+const rockID = 32
+
 // entry is one remembered answer. There may be a million of them, so it holds
 // nothing that follows from something else. But for failed and the links it never
 // changes once it can be read; times are [Cache.now] nanoseconds.
 type entry struct {
 	// What a hit reads comes first.
 	sandboxID string
-	route     *Route // nil: gone
+	inside    [rockID]byte // the bytes of sandboxID, if there is room, see is
+	route     *Route       // nil: gone
 	expires   int64
 	epoch     uint64
 
@@ -25,6 +29,15 @@ type entry struct {
 	former *Route
 
 	older, newer *entry // in Cache.routes or Cache.briefs, under Cache.mu
+}
+
+// is reports whether e is the entry of a sandbox. It does not wait for the bytes of the
+// string, which lie somewhere else, if they are here as well.
+func (e *entry) is(sandboxID string) bool {
+	if n := len(e.sandboxID); n == len(sandboxID) && n <= rockID {
+		return string(e.inside[:n]) == sandboxID
+	}
+	return e.sandboxID == sandboxID
 }
 
 func (e *entry) answer() (*Route, Source, error) {

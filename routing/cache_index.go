@@ -84,7 +84,7 @@ func (x *index) load(sandboxID string) *entry {
 			if uint8(tags>>(8*i)) != p.tag {
 				continue
 			}
-			if e := b.entries[i].Load(); e != nil && e.sandboxID == sandboxID {
+			if e := b.entries[i].Load(); e != nil && e.is(sandboxID) {
 				return e
 			}
 		}
@@ -95,6 +95,7 @@ func (x *index) load(sandboxID string) *entry {
 // put makes e the entry of its sandbox, in place of old, the one that is in, or nil.
 // No reader finds none where one is replaced.
 func (x *index) put(e, old *entry) {
+	copy(e.inside[:], e.sandboxID)
 	p := x.place(e.sandboxID)
 	if old != nil {
 		b, i := x.find(p, old)

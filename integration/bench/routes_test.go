@@ -37,7 +37,7 @@ func routes(s *scene, r *report) {
 		text: "The cache of routes alone, filled with routes as the registry in Redis makes them: with an owner and three ports, nothing shared that it does not share. " +
 			"Heap is what the process holds more after them than before, garbage collected, all included. Lookups are hits in random order: of any route, none of which was " +
 			fmt.Sprintf("looked up lately, and of %d of them over and over, as of sandboxes in use. What one read of as much ", routesUsed) +
-			"memory costs at random, when each waits for the one before, is the machine's own speed: a lookup of any route waits for three.",
+			"memory costs at random, when each waits for the one before, is the machine's own speed: a lookup of any route waits for two.",
 		head: []string{"", "heap for each", "CPU of a lookup, any", "of those in use", "CPU of a read of memory"},
 		rows: [][]string{{"cache of routes", whole(median(perRoute)) + " bytes", nanos(median(perLookup)), nanos(median(perUse)), nanos(s.memoryRead())}},
 	})

@@ -15,7 +15,7 @@ import (
 	"github.com/caddy-e2b/gateway/routing"
 )
 
-var routes = flag.Int("routes", 10_000, "how many routes are remembered to measure what one takes")
+var routes = flag.Int("routes", 20_000, "how many routes are remembered to measure what one takes")
 
 // fleet is a registry of as many sandboxes as one asks for, whose records are such as
 // ROCK and the gateway write: with three ports, an owner, notes and metadata.
