@@ -243,7 +243,7 @@ func TestCacheNeverGoesBackInTime(t *testing.T) {
 				return nil, fmt.Errorf("%w", ErrMalformed)
 			}
 			return running(id, strconv.FormatInt(read, 10)), nil
-		}), CacheOptions{TTL: time.Second, MaxEntries: 2, MaxLookups: 8, LookupTimeout: 250 * time.Millisecond})
+		}), CacheOptions{TTL: time.Second, MaxEntries: 1, MaxLookups: 8, LookupTimeout: 250 * time.Millisecond})
 
 		stop := make(chan struct{})
 		var workers sync.WaitGroup
