@@ -24,6 +24,7 @@ const (
 // contestants relay at once, in an order drawn anew for each message, so that what
 // the machine does meanwhile, and what each does to the others, hits all alike.
 func paced(s *scene, r *report) {
+	defer s.join()()
 	s.paced(r, harness.Cleartext, messageTurn, gateway, stock, library, nginx, haproxy, none)
 	s.paced(r, harness.TLS2, messageTurn, gateway, stock, library, nginx, haproxy)
 }
@@ -31,7 +32,7 @@ func paced(s *scene, r *report) {
 func (s *scene) paced(r *report, transport harness.Transport, length time.Duration, kinds ...kind) {
 	s.Helper()
 	all := s.start(transport, kinds...)
-	p := &pacedRun{took: map[kind]latencies{}}
+	p := &pacedRun{}
 	var ends []func() error
 	for range pacedStreams {
 		for _, c := range all {
@@ -45,11 +46,13 @@ func (s *scene) paced(r *report, transport harness.Transport, length time.Durati
 		}
 	}
 	streams := s.upstream.release()
-	s.send(streams, length/2)
-	p.clear() // that was to warm up
-	var ratios []float64
+	p.during(func() { s.send(streams, length/2) }) // warms it up
+	took, ratios := map[kind][]latencies{}, []float64(nil)
 	for range *rounds {
-		round := p.take(func() { s.send(streams, length) })
+		round := p.during(func() { s.send(streams, length) })
+		for k, l := range round {
+			took[k] = append(took[k], l)
+		}
 		if len(round[stock]) > 0 {
 			ratios = append(ratios, round[gateway].p99()/round[stock].p99())
 		}
@@ -68,11 +71,11 @@ func (s *scene) paced(r *report, transport harness.Transport, length time.Durati
 	t := table{
 		title: "Latency of messages of 1 KiB, " + protocols[transport],
 		text: fmt.Sprintf("%d messages a second in all, to %d streams through each contestant at the same time, in an order drawn by lot. From when the upstream sends a message until the client "+
-			"has all of it.", pace, pacedStreams),
+			"has all of it, all on one core. Medians of %d rounds of %v.", pace, pacedStreams, *rounds, length),
 		head: latencyHead,
 	}
 	for _, c := range all {
-		t.rows = append(t.rows, p.took[c.kind].row(string(c.kind), p.took[none]))
+		t.rows = append(t.rows, latencyRow(string(c.kind), took[c.kind], took[none]))
 	}
 	r.add(t)
 	r.promise(promise{text: "messages of 1 KiB, " + protocols[transport] + ": p99 of latency over stock Caddy's", value: median(ratios), most: 1, write: times})
@@ -84,24 +87,17 @@ type pacedRun struct {
 	took map[kind]latencies
 }
 
-func (p *pacedRun) clear() { p.take(func() {}); p.took = map[kind]latencies{} }
-
-// take returns what came while do ran.
-func (p *pacedRun) take(do func()) map[kind]latencies {
+// during returns what came while do ran.
+func (p *pacedRun) during(do func()) map[kind]latencies {
+	begun := map[kind]latencies{}
 	p.mu.Lock()
-	before := map[kind]int{}
-	for k, l := range p.took {
-		before[k] = len(l)
-	}
+	p.took = begun
 	p.mu.Unlock()
 	do()
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	during := map[kind]latencies{}
-	for k, l := range p.took {
-		during[k] = l[before[k]:]
-	}
-	return during
+	p.took = map[kind]latencies{} // of what comes late
+	return begun
 }
 
 var epoch = time.Now()

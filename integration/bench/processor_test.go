@@ -38,6 +38,14 @@ func takeCores(tb testing.TB) cores {
 		tb.Fatalf("two processors are wanted, and %d may be used", len(found))
 	}
 	c := cores{contestant: found[0], rest: found[1]}
+	moveTo(tb, c.rest)
+	runtime.GOMAXPROCS(1)
+	return c
+}
+
+// moveTo moves this process to a core.
+func moveTo(tb testing.TB, core int) {
+	tb.Helper()
 	// A thread inherits from the one that makes it: after all that there are,
 	// all that come.
 	threads, err := os.ReadDir("/proc/self/task")
@@ -46,11 +54,18 @@ func takeCores(tb testing.TB) cores {
 	}
 	for _, thread := range threads {
 		if id, err := strconv.Atoi(thread.Name()); err == nil {
-			bind(tb, id, c.rest)
+			bind(tb, id, core)
 		}
 	}
-	runtime.GOMAXPROCS(1)
-	return c
+}
+
+// join moves the generator and the upstream to the contestants' core until leave is called, for what is measured in
+// time. A message from one core to the other waits until that has woken up, which in a virtual machine takes as long
+// as a call, and at the host's discretion thirty times that.
+func (s *scene) join() (leave func()) {
+	s.Helper()
+	moveTo(s, s.cores.contestant)
+	return func() { moveTo(s, s.cores.rest) }
 }
 
 // on calls start, and the processes that it starts stay on the given core: Go's

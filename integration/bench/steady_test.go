@@ -17,6 +17,8 @@ const (
 	pacedTurn = 2 * time.Second
 	// outage is how long Redis does not answer: longer than a route is cached.
 	outage = 12 * time.Second
+	// outages is how many of them there are of each kind, if there are as many rounds.
+	outages = 5
 	// pacedSandboxes is how many sandboxes are called, one after the other, each
 	// by a client of its own.
 	pacedSandboxes = 100
@@ -24,67 +26,96 @@ const (
 	noise = 1.25
 )
 
-// latencies are in seconds.
+// latencies are those of one turn, in seconds.
 type latencies []float64
 
 func (l latencies) p50() float64 { return quantile(l, 0.5) }
 func (l latencies) p99() float64 { return quantile(l, 0.99) }
 
-// row is a line of a table: l, and how much more that is than without a proxy.
-func (l latencies) row(name string, without latencies) []string {
-	return []string{name, micros(l.p50()), micros(l.p99()), times(l.p99() / l.p50()), micros(l.p50() - without.p50()), micros(l.p99() - without.p99())}
+// spread is how much longer the slow ones took.
+func (l latencies) spread() float64 { return l.p99() / l.p50() }
+
+// overTurns is the median of what turns have of something.
+func overTurns(turns []latencies, has func(latencies) float64) float64 {
+	each := make([]float64, len(turns))
+	for i, l := range turns {
+		each[i] = has(l)
+	}
+	return median(each)
+}
+
+// latencyRow is a line of a table: turns, and how much more those took than the ones without a proxy.
+func latencyRow(name string, turns, without []latencies) []string {
+	p50, p99 := overTurns(turns, latencies.p50), overTurns(turns, latencies.p99)
+	return []string{name, micros(p50), micros(p99), times(overTurns(turns, latencies.spread)),
+		micros(p50 - overTurns(without, latencies.p50)), micros(p99 - overTurns(without, latencies.p99))}
 }
 
 var latencyHead = []string{"", "p50", "p99", "p99 over p50", "added p50", "added p99"}
 
 // steady measures the latency of calls that do not wait for each other.
 func steady(s *scene, r *report) {
+	defer s.join()()
 	all := s.start(harness.Cleartext, gateway, stock, none)
 	ids := s.makeSandboxes(0, pacedSandboxes)
-	clients, took := map[*contestant][]*client{}, map[kind]latencies{}
+	clients, took := map[*contestant][]*client{}, map[kind][]latencies{}
 	for _, c := range all {
 		clients[c] = s.connectFor(c, ids)
 		s.callAt(c, clients[c], pacedTurn/2) // warms it up
 	}
 	takeTurns(all, *rounds, func(t turn) {
 		c := t.contestant
-		took[c.kind] = append(took[c.kind], s.callAt(c, clients[c], pacedTurn)...)
+		took[c.kind] = append(took[c.kind], s.callAt(c, clients[c], pacedTurn))
 	})
 	t := table{
 		title: fmt.Sprintf("Latency at %d calls a second", pace),
 		text: fmt.Sprintf("The small unary call over HTTP/1.1, begun every millisecond whatever became of those before, to %d sandboxes in turn, each over a connection of its own. "+
-			"From when a call begins until its answer is there, with the generator and the upstream; added is what that is more than without a proxy. "+
-			"In the outages Redis hangs (SIGSTOP), and is dead, for %v each: longer than a route is cached, and all of them were looked up within a second.",
+			"From when a call begins until its answer is there, with the generator and the upstream, all on one core; added is what that is more than without a proxy. "+
+			"In the outages Redis hangs (SIGSTOP), and is dead, for %v each: longer than a route is cached, and all of them were looked up within a second. "+
+			"Before each outage there is a turn without, which is what it is compared to. Medians of the turns.",
 			pacedSandboxes, outage),
 		head: latencyHead,
 	}
 	for _, c := range all {
-		t.rows = append(t.rows, took[c.kind].row(string(c.kind), took[none]))
+		t.rows = append(t.rows, latencyRow(string(c.kind), took[c.kind], took[none]))
 	}
-	r.promise(promise{text: fmt.Sprintf("%d calls a second: p99 over p50", pace), value: took[gateway].p99() / took[gateway].p50(), most: 3, write: times})
+	r.promise(promise{text: fmt.Sprintf("%d calls a second: p99 over p50", pace), value: overTurns(took[gateway], latencies.spread), most: 3, write: times})
+	for _, c := range all {
+		if c.kind == gateway {
+			t.rows = append(t.rows, s.outages(r, c, clients[c], took[none])...)
+		}
+	}
+	r.add(t)
+}
 
+// outages measures calls while Redis is out, and right before.
+func (s *scene) outages(r *report, c *contestant, clients []*client, without []latencies) (rows [][]string) {
+	s.Helper()
 	for _, o := range []struct {
 		name       string
 		begin, end func()
 	}{
 		{"Redis hangs", s.redis.Pause, s.redis.Resume},
-		{"Redis is dead", s.redis.Stop, func() {}},
+		{"Redis is dead", s.redis.Stop, func() { s.redis.Start(); s.makeSandboxes(0, pacedSandboxes) }},
 	} {
-		for _, c := range all {
-			if c.kind != gateway {
-				continue
-			}
+		var turns []latencies
+		var p50s, p99s []float64 // over those before
+		for range min(*rounds, outages) {
+			before := s.callAt(c, clients, pacedTurn)
 			o.begin()
-			during := s.callAt(c, clients[c], outage)
+			during := s.callAt(c, clients, outage)
 			o.end()
-			t.rows = append(t.rows, during.row(string(gateway)+", "+o.name, took[none]))
-			what := fmt.Sprintf("%d calls a second, %s: ", pace, o.name)
-			r.promise(promise{text: what + "p50 over that before", value: during.p50() / took[gateway].p50(), most: noise, write: times})
-			r.promise(promise{text: what + "p99 over that before", value: during.p99() / took[gateway].p99(), most: noise, write: times})
-			r.promise(promise{text: what + "p99 over p50", value: during.p99() / during.p50(), most: 3, write: times})
+			s.callAt(c, clients, pacedTurn) // lets it find Redis again
+			turns = append(turns, during)
+			p50s, p99s = append(p50s, during.p50()/before.p50()), append(p99s, during.p99()/before.p99())
 		}
+		rows = append(rows, latencyRow(string(c.kind)+", "+o.name, turns, without))
+		what := fmt.Sprintf("%d calls a second, %s: ", pace, o.name)
+		r.promise(promise{text: what + "p50 over that before", value: median(p50s), most: noise, write: times})
+		r.promise(promise{text: what + "p99 over that before", value: median(p99s), most: noise, write: times})
+		r.promise(promise{text: what + "p99 over p50", value: overTurns(turns, latencies.spread), most: 3, write: times})
 	}
-	r.add(t)
+	return rows
 }
 
 // callAt begins calls at the pace for a time, by one client after the other, and
