@@ -117,8 +117,15 @@ func (c *connections) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if state, ok := r.Context().Value(tlsStateKey{}).(func() *tls.ConnectionState); ok && r.TLS == nil {
 		r.TLS = state()
 	}
+	if r.ProtoMajor == 2 {
+		onHTTP2.serve(c.front, w, r)
+		return
+	}
 	c.front.ServeHTTP(w, r)
 }
+
+// onHTTP2 serve the requests that come over HTTP/2.
+var onHTTP2 workers
 
 // closed counts a connection out.
 func (c *connections) closed() {

@@ -1,0 +1,98 @@
+package module
+
+import (
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"sync"
+)
+
+// workers are goroutines that serve one request after the other. net/http has a new
+// goroutine for each request of HTTP/2, which begins with a small stack and outgrows it
+// two or three times on its way through Caddy: that was a fifth of what a small call
+// costs. A worker has outgrown it before.
+type workers struct {
+	mu   sync.Mutex
+	idle []*worker // the last one has worked last
+}
+
+// mostIdle is how many workers wait for work. What the others had is given back, and the
+// stacks of those that wait are halved by each collection of garbage.
+const mostIdle = 64
+
+// worker is one of them. It is busy from a request that it is given until its ending is
+// taken.
+type worker struct {
+	requests chan request // closed when there will be none
+	ends     chan ending
+}
+
+// request is a request to be served.
+type request struct {
+	by http.Handler
+	w  http.ResponseWriter
+	r  *http.Request
+}
+
+// ending is how serving a request has ended.
+type ending struct {
+	well bool
+	// panicked is what the handler has panicked with, or nil.
+	panicked any
+}
+
+// serve lets a worker serve a request and returns, or panics, when it has.
+func (p *workers) serve(by http.Handler, w http.ResponseWriter, r *http.Request) {
+	one := p.take()
+	one.requests <- request{by, w, r}
+	e := <-one.ends
+	if e.well {
+		p.put(one)
+		return
+	}
+	close(one.requests)
+	panic(e.panicked)
+}
+
+func (p *workers) take() *worker {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if n := len(p.idle); n > 0 {
+		one := p.idle[n-1]
+		p.idle = p.idle[:n-1]
+		return one
+	}
+	one := &worker{make(chan request, 1), make(chan ending, 1)}
+	go one.work()
+	return one
+}
+
+func (p *workers) put(one *worker) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(p.idle) < mostIdle {
+		p.idle = append(p.idle, one)
+		return
+	}
+	close(one.requests)
+}
+
+// work serves until there will be no more requests.
+func (o *worker) work() {
+	for q := range o.requests {
+		o.serve(q)
+	}
+}
+
+func (o *worker) serve(q request) {
+	e := ending{panicked: http.ErrAbortHandler} // what is left of runtime.Goexit
+	defer func() {
+		if v := recover(); v != nil && v != http.ErrAbortHandler {
+			// net/http logs it, and the stack of who does not know where it comes from.
+			e.panicked = fmt.Sprintf("%v\n\n%s", v, debug.Stack())
+		}
+		o.ends <- e
+	}()
+	q.by.ServeHTTP(q.w, q.r)
+	e.well = true
+}
