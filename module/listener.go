@@ -33,6 +33,9 @@ import (
 // requests have ended. Timeouts and the options below that change hold for new
 // connections.
 //
+// It also makes a small call over HTTP/2 a fifth cheaper and a silent stream there
+// 4 KiB larger, see workers.
+//
 // It must be the last wrapper of a server, after TLS. HTTP/3 does not pass
 // through listener wrappers and is served by Caddy as ever.
 //

@@ -229,10 +229,15 @@ type serverLog struct{}
 // Write implements [io.Writer].
 func (serverLog) Write(p []byte) (int, error) {
 	logger := caddy.Log().Named("http.stdlib")
-	if text := strings.TrimSuffix(string(p), "\n"); strings.HasPrefix(text, "http: panic serving") {
+	if text := strings.TrimSuffix(string(p), "\n"); isPanic(text) {
 		logger.Error(text)
 	} else {
 		logger.Debug(text)
 	}
 	return len(p), nil
+}
+
+// isPanic reports what net/http says of a handler that has panicked, over either protocol.
+func isPanic(text string) bool {
+	return strings.HasPrefix(text, "http: panic serving") || strings.HasPrefix(text, "http2: panic serving")
 }

@@ -1,6 +1,11 @@
 package module
 
 import (
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 	"time"
 
@@ -30,5 +35,62 @@ func TestABusyClientIsNotTakenForADeadOne(t *testing.T) {
 				t.Errorf("a PING after %v, cut after %v, want %v and %v", h2.SendPingTimeout, h2.WriteByteTimeout, c.ping, c.write)
 			}
 		})
+	}
+}
+
+func TestAPanicOverEitherProtocolIsAnError(t *testing.T) {
+	for _, h2 := range []bool{false, true} {
+		var said strings.Builder
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { faulty() }))
+		s.EnableHTTP2 = h2
+		s.Config.ErrorLog = log.New(&said, "", 0)
+		s.StartTLS()
+		resp, err := s.Client().Get(s.URL)
+		if err == nil {
+			t.Errorf("HTTP/2 %t: %s", h2, resp.Status)
+			resp.Body.Close()
+		}
+		s.Close()
+		if text := said.String(); !isPanic(text) || !strings.Contains(text, "a fault") {
+			t.Errorf("HTTP/2 %t: %q is taken for small talk", h2, text)
+		}
+	}
+}
+
+// The front has no config, so what is served is 421.
+func TestARequestOfHTTP2IsServedByAWorker(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	pool := newConnections(new(front), &Listener{server: &caddyhttp.Server{Protocols: []string{"h1", "h2c"}}})
+	defer pool.server.Close()
+	defer all.Delete(pool)
+	pool.holders++ // keeps it
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			pool.serve(c)
+		}
+	}()
+	client := &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols)}}
+	client.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
+	defer client.CloseIdleConnections()
+	onHTTP2.mu.Lock()
+	onHTTP2.idle = nil
+	onHTTP2.mu.Unlock()
+	resp, err := client.Get("http://" + l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	onHTTP2.mu.Lock()
+	defer onHTTP2.mu.Unlock()
+	if resp.ProtoMajor != 2 || resp.StatusCode != http.StatusMisdirectedRequest || len(onHTTP2.idle) == 0 {
+		t.Errorf("%s %s, and %d workers wait", resp.Proto, resp.Status, len(onHTTP2.idle))
 	}
 }

@@ -3,7 +3,8 @@
 // reverse proxy, nginx, HAProxy, and two proxies that ask Redis for each request.
 //
 // Each contestant is a process of its own and has one core to itself. The load
-// generator, the upstream and redis-server share the other. Contestants take
+// generator, the upstream and redis-server share the other; for latencies the first
+// two join the contestant. Contestants take
 // turns, in rounds whose order rotates, so that what else the machine does hits
 // all alike. What counts is the processor time of the contestant, which the
 // kernel keeps to the nanosecond, and ratios: medians of those of each round.

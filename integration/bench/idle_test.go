@@ -105,7 +105,7 @@ func (s *scene) hold(c *contestant, transport harness.Transport, n int, wait boo
 	cost := idleCost{resident: with - before, goroutines: goroutines(s, c) - routinesBefore}
 	end()
 	ended := time.Now()
-	poll(50*time.Millisecond, patience, func() bool { return goroutines(s, c) <= routinesBefore+n/100 }) // some wait for more to do
+	poll(50*time.Millisecond, patience, func() bool { return goroutines(s, c) <= routinesBefore+n/1000 })
 	for range 3 { // what was in pools goes with the second collection
 		profile(s, c, "heap?gc=1")
 	}

@@ -70,7 +70,7 @@ func (s *scene) paced(r *report, transport harness.Transport, length time.Durati
 	}
 	t := table{
 		title: "Latency of messages of 1 KiB, " + protocols[transport],
-		text: fmt.Sprintf("%d messages a second in all, to %d streams through each contestant at the same time, in an order drawn by lot. From when the upstream sends a message until the client "+
+		text: fmt.Sprintf("%d messages a second in all, to %d streams through each contestant at the same time, in an order drawn by lot. From when a message is due at the upstream until the client "+
 			"has all of it, all on one core. Medians of %d rounds of %v.", pace, pacedStreams, *rounds, length),
 		head: latencyHead,
 	}
@@ -102,7 +102,7 @@ func (p *pacedRun) during(do func()) map[kind]latencies {
 
 var epoch = time.Now()
 
-// stampAt is where a message carries the moment at which it was sent, as 16
+// stampAt is where a message carries the moment at which it was due, as 16
 // digits: nanoseconds since epoch.
 const stampAt = envelope.PrefixSize + len(`{"event":{"data":{"stdout":"`)
 
@@ -111,8 +111,8 @@ func (s *scene) send(streams []net.Conn, length time.Duration) {
 	s.Helper()
 	stamped := chunk(message)
 	at := len(stamped) - len(message) - 2 + stampAt
-	atPace(length, func(int) {
-		copy(stamped[at:], fmt.Appendf(nil, "%016d", time.Since(epoch)))
+	atPace(length, func(_ int, due time.Time) {
+		copy(stamped[at:], fmt.Appendf(nil, "%016d", due.Sub(epoch)))
 		if _, err := streams[rand.IntN(len(streams))].Write(stamped); err != nil {
 			s.Fatal(err)
 		}

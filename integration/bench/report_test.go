@@ -92,7 +92,7 @@ func (r *report) markdown() []byte {
 }
 
 const method = `Each contestant is a process of its own and has one core to itself. The load generator, the upstream and redis-server share the other, and are
-written to cost next to nothing. All contestants have the same upstream and the same load. They take turns, each of as much
+written to cost next to nothing. Where latencies are measured the generator and the upstream are on the contestant's core, so that no message waits until a core has woken up. All contestants have the same upstream and the same load. They take turns, each of as much
 processor time or as much work as the others', in pairs: the gateway and one of the others, one right after the other, and who begins changes. A figure is the
 median of all turns, a ratio the median of the ratios of each pair, so that what else the machine does hits both sides alike. Every answer is checked.
 

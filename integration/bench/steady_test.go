@@ -17,6 +17,8 @@ const (
 	pacedTurn = 2 * time.Second
 	// outage is how long Redis does not answer: longer than a route is cached.
 	outage = 12 * time.Second
+	// recovery is how long the gateway then has to find Redis again: it tries every 5 s.
+	recovery = 6 * time.Second
 	// outages is how many of them there are of each kind, if there are as many rounds.
 	outages = 5
 	// pacedSandboxes is how many sandboxes are called, one after the other, each
@@ -69,8 +71,8 @@ func steady(s *scene, r *report) {
 	})
 	t := table{
 		title: fmt.Sprintf("Latency at %d calls a second", pace),
-		text: fmt.Sprintf("The small unary call over HTTP/1.1, begun every millisecond whatever became of those before, to %d sandboxes in turn, each over a connection of its own. "+
-			"From when a call begins until its answer is there, with the generator and the upstream, all on one core; added is what that is more than without a proxy. "+
+		text: fmt.Sprintf("The small unary call over HTTP/1.1, due every millisecond whatever became of those before, to %d sandboxes in turn, each over a connection of its own. "+
+			"From when a call is due until its answer is there, with the generator and the upstream, all on one core; added is what that is more than without a proxy. "+
 			"In the outages Redis hangs (SIGSTOP), and is dead, for %v each: longer than a route is cached, and all of them were looked up within a second. "+
 			"Before each outage there is a turn without, which is what it is compared to. Medians of the turns.",
 			pacedSandboxes, outage),
@@ -96,20 +98,21 @@ func (s *scene) outages(r *report, c *contestant, clients []*client, without []l
 		begin, end func()
 	}{
 		{"Redis hangs", s.redis.Pause, s.redis.Resume},
-		{"Redis is dead", s.redis.Stop, func() { s.redis.Start(); s.makeSandboxes(0, pacedSandboxes) }},
+		{"Redis is dead", s.redis.Stop, func() { on(s, s.cores.rest, s.redis.Start); s.makeSandboxes(0, pacedSandboxes) }},
 	} {
-		var turns []latencies
+		var befores, turns []latencies
 		var p50s, p99s []float64 // over those before
 		for range min(*rounds, outages) {
 			before := s.callAt(c, clients, pacedTurn)
 			o.begin()
 			during := s.callAt(c, clients, outage)
 			o.end()
-			s.callAt(c, clients, pacedTurn) // lets it find Redis again
-			turns = append(turns, during)
+			s.callAt(c, clients, recovery)
+			befores, turns = append(befores, before), append(turns, during)
 			p50s, p99s = append(p50s, during.p50()/before.p50()), append(p99s, during.p99()/before.p99())
 		}
-		rows = append(rows, latencyRow(string(c.kind)+", "+o.name, turns, without))
+		rows = append(rows, latencyRow(string(c.kind)+", before "+o.name, befores, without),
+			latencyRow(string(c.kind)+", while "+o.name, turns, without))
 		what := fmt.Sprintf("%d calls a second, %s: ", pace, o.name)
 		r.promise(promise{text: what + "p50 over that before", value: median(p50s), most: noise, write: times})
 		r.promise(promise{text: what + "p99 over that before", value: median(p99s), most: noise, write: times})
@@ -137,7 +140,7 @@ func (s *scene) callAt(c *contestant, clients []*client, length time.Duration) l
 			}
 		})
 	}
-	atPace(length, func(i int) { due[i%len(due)] <- time.Now() })
+	atPace(length, func(i int, at time.Time) { due[i%len(due)] <- at })
 	for _, d := range due {
 		close(d)
 	}
@@ -148,16 +151,17 @@ func (s *scene) callAt(c *contestant, clients []*client, length time.Duration) l
 	return slices.Concat(took...)
 }
 
-// atPace calls begin for each moment at the pace. What the generator itself is
-// late it makes up for, and does not count.
-func atPace(length time.Duration, begin func(i int)) {
-	tick := time.NewTicker(time.Second / pace)
+// atPace calls begin for each moment at the pace, and says which it is. The generator may
+// be late: it may have to wait for the contestant, which is what is measured.
+func atPace(length time.Duration, begin func(i int, at time.Time)) {
+	const every = time.Second / pace
+	tick := time.NewTicker(every)
 	defer tick.Stop()
 	begun := time.Now()
 	for i := 0; ; <-tick.C {
 		passed := time.Since(begun)
-		for ; i < int(min(passed, length)*pace/time.Second); i++ {
-			begin(i)
+		for ; i < int(min(passed, length)/every); i++ {
+			begin(i, begun.Add(time.Duration(i+1)*every))
 		}
 		if passed >= length {
 			return
