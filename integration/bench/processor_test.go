@@ -65,7 +65,11 @@ func moveTo(tb testing.TB, core int) {
 func (s *scene) join() (leave func()) {
 	s.Helper()
 	moveTo(s, s.cores.contestant)
-	return func() { moveTo(s, s.cores.rest) }
+	runtime.GOMAXPROCS(2) // one is for whoever sleeps, see atPace
+	return func() {
+		moveTo(s, s.cores.rest)
+		runtime.GOMAXPROCS(1)
+	}
 }
 
 // on calls start, and the processes that it starts stay on the given core: Go's
