@@ -80,17 +80,15 @@ func TestARequestOfHTTP2IsServedByAWorker(t *testing.T) {
 	client := &http.Client{Transport: &http.Transport{Protocols: new(http.Protocols)}}
 	client.Transport.(*http.Transport).Protocols.SetUnencryptedHTTP2(true)
 	defer client.CloseIdleConnections()
-	onHTTP2.mu.Lock()
-	onHTTP2.idle = nil
-	onHTTP2.mu.Unlock()
+	for onHTTP2.waiting() > 0 {
+		close(onHTTP2.take().requests)
+	}
 	resp, err := client.Get("http://" + l.Addr().String())
 	if err != nil {
 		t.Fatal(err)
 	}
 	resp.Body.Close()
-	onHTTP2.mu.Lock()
-	defer onHTTP2.mu.Unlock()
-	if resp.ProtoMajor != 2 || resp.StatusCode != http.StatusMisdirectedRequest || len(onHTTP2.idle) == 0 {
-		t.Errorf("%s %s, and %d workers wait", resp.Proto, resp.Status, len(onHTTP2.idle))
+	if n := onHTTP2.waiting(); resp.ProtoMajor != 2 || resp.StatusCode != http.StatusMisdirectedRequest || n == 0 {
+		t.Errorf("%s %s, and %d workers wait", resp.Proto, resp.Status, n)
 	}
 }

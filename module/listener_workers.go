@@ -4,7 +4,9 @@ import (
 	"fmt"
 	"net/http"
 	"runtime/debug"
+	"slices"
 	"sync"
+	"time"
 )
 
 // workers are goroutines that serve one request after the other. net/http has a new
@@ -12,13 +14,18 @@ import (
 // two or three times on its way through Caddy: that was a fifth of what a small call
 // costs. A worker has outgrown it before.
 type workers struct {
-	mu   sync.Mutex
-	idle []*worker // the last one has worked last
+	mu     sync.Mutex
+	idle   []*worker // the last one has worked last
+	unused int       // so many of idle, from the first one, had no work since the last look
+	looked bool      // somebody will look
 }
 
-// mostIdle is how many workers wait for work. What the others had is given back, and the
-// stacks of those that wait are halved by each collection of garbage.
-const mostIdle = 64
+const (
+	// mostIdle is how many workers wait for work.
+	mostIdle = 64
+	// idleLook is how often those are ended that had none since the last time.
+	idleLook = 10 * time.Second
+)
 
 // worker is one of them. It is busy from a request that it is given until its ending is
 // taken.
@@ -60,6 +67,7 @@ func (p *workers) take() *worker {
 	if n := len(p.idle); n > 0 {
 		one := p.idle[n-1]
 		p.idle = p.idle[:n-1]
+		p.unused = min(p.unused, n-1)
 		return one
 	}
 	one := &worker{make(chan request, 1), make(chan ending, 1)}
@@ -70,11 +78,29 @@ func (p *workers) take() *worker {
 func (p *workers) put(one *worker) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if len(p.idle) < mostIdle {
-		p.idle = append(p.idle, one)
+	if len(p.idle) == mostIdle {
+		close(one.requests)
 		return
 	}
-	close(one.requests)
+	p.idle = append(p.idle, one)
+	if !p.looked {
+		p.looked = true
+		time.AfterFunc(idleLook, p.look)
+	}
+}
+
+// look ends the workers that had no work since it was called last.
+func (p *workers) look() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, one := range p.idle[:p.unused] {
+		close(one.requests)
+	}
+	p.idle = slices.Delete(p.idle, 0, p.unused)
+	p.unused = len(p.idle)
+	if p.looked = p.unused > 0; p.looked {
+		time.AfterFunc(idleLook, p.look)
+	}
 }
 
 // work serves until there will be no more requests.

@@ -7,6 +7,7 @@ import (
 	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 )
 
 // panicOf is what f panics with, or nil.
@@ -14,6 +15,13 @@ func panicOf(f func()) (v any) {
 	defer func() { v = recover() }()
 	f()
 	return nil
+}
+
+// waiting is how many workers wait for work.
+func (p *workers) waiting() int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return len(p.idle)
 }
 
 func TestAWorkerServesOneRequestAfterTheOther(t *testing.T) {
@@ -24,10 +32,10 @@ func TestAWorkerServesOneRequestAfterTheOther(t *testing.T) {
 		for range 100 {
 			p.serve(count, nil, nil)
 		}
-		if served != 100 || len(p.idle) != 1 {
-			t.Errorf("%d requests were served, by %d workers", served, len(p.idle))
+		if n := p.waiting(); served != 100 || n != 1 {
+			t.Errorf("%d requests were served, by %d workers", served, n)
 		}
-		close(p.take().requests)
+		time.Sleep(3 * idleLook)
 	})
 }
 
@@ -50,15 +58,15 @@ func TestHowAHandlerPanicsIsHowItsRequestDoes(t *testing.T) {
 				v := panicOf(func() {
 					p.serve(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { c.handler() }), nil, nil)
 				})
-				if !c.is(v) || len(p.idle) != 0 {
-					t.Errorf("%v, and %d workers wait", v, len(p.idle))
+				if n := p.waiting(); !c.is(v) || n != 0 {
+					t.Errorf("%v, and %d workers wait", v, n)
 				}
 				served := false
 				p.serve(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served = true }), nil, nil)
 				if !served {
 					t.Error("the next request was not served")
 				}
-				close(p.take().requests)
+				time.Sleep(3 * idleLook)
 			})
 		})
 	}
@@ -67,23 +75,39 @@ func TestHowAHandlerPanicsIsHowItsRequestDoes(t *testing.T) {
 func faulty() { panic("a fault") }
 
 // synctest fails when a worker that is not kept goes on.
-func TestNoMoreThanSomeWorkersWait(t *testing.T) {
+func TestWorkersWithoutWorkEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var p workers
-		var all sync.WaitGroup
-		together := make(chan struct{})
-		wait := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-together })
-		for range 2 * mostIdle {
-			all.Go(func() { p.serve(wait, nil, nil) })
+		// together serves n requests at the same time.
+		together := func(n int) {
+			var all sync.WaitGroup
+			goOn := make(chan struct{})
+			wait := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-goOn })
+			for range n {
+				all.Go(func() { p.serve(wait, nil, nil) })
+			}
+			synctest.Wait()
+			close(goOn)
+			all.Wait()
 		}
-		synctest.Wait()
-		close(together)
-		all.Wait()
-		if len(p.idle) != mostIdle {
-			t.Errorf("%d wait", len(p.idle))
+		waiting := func(want int) {
+			t.Helper()
+			if n := p.waiting(); n != want {
+				t.Errorf("%d wait, want %d", n, want)
+			}
 		}
-		for len(p.idle) > 0 {
-			close(p.take().requests)
+		together(2 * mostIdle)
+		waiting(mostIdle)
+		for range 3 {
+			time.Sleep(idleLook)
+			together(5)
 		}
+		waiting(5)
+		time.Sleep(3 * idleLook)
+		waiting(0)
+		together(3)
+		waiting(3)
+		time.Sleep(3 * idleLook)
+		waiting(0)
 	})
 }
