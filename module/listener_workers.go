@@ -27,11 +27,11 @@ const (
 	idleLook = 10 * time.Second
 )
 
-// worker is one of them. It is busy from a request that it is given until its ending is
-// taken.
+// worker is one of them. It is busy from a request that it is given until its end is
+// taken: what the handler has panicked with, nil when all went well.
 type worker struct {
 	requests chan request // closed when there will be none
-	ends     chan ending
+	ends     chan any
 }
 
 // request is a request to be served.
@@ -41,24 +41,15 @@ type request struct {
 	r  *http.Request
 }
 
-// ending is how serving a request has ended.
-type ending struct {
-	well bool
-	// panicked is what the handler has panicked with, or nil.
-	panicked any
-}
-
 // serve lets a worker serve a request and returns, or panics, when it has.
 func (p *workers) serve(by http.Handler, w http.ResponseWriter, r *http.Request) {
 	one := p.take()
 	one.requests <- request{by, w, r}
-	e := <-one.ends
-	if e.well {
-		p.put(one)
-		return
+	if panicked := <-one.ends; panicked != nil {
+		close(one.requests)
+		panic(panicked)
 	}
-	close(one.requests)
-	panic(e.panicked)
+	p.put(one)
 }
 
 func (p *workers) take() *worker {
@@ -70,7 +61,7 @@ func (p *workers) take() *worker {
 		p.unused = min(p.unused, n-1)
 		return one
 	}
-	one := &worker{make(chan request, 1), make(chan ending, 1)}
+	one := &worker{make(chan request, 1), make(chan any, 1)}
 	go one.work()
 	return one
 }
@@ -111,14 +102,14 @@ func (o *worker) work() {
 }
 
 func (o *worker) serve(q request) {
-	e := ending{panicked: http.ErrAbortHandler} // what is left of runtime.Goexit
+	var panicked any = http.ErrAbortHandler // what is left of runtime.Goexit
 	defer func() {
 		if v := recover(); v != nil && v != http.ErrAbortHandler {
 			// net/http logs it, and the stack of who does not know where it comes from.
-			e.panicked = fmt.Sprintf("%v\n\n%s", v, debug.Stack())
+			panicked = fmt.Sprintf("%v\n\n%s", v, debug.Stack())
 		}
-		o.ends <- e
+		o.ends <- panicked
 	}()
 	q.by.ServeHTTP(q.w, q.r)
-	e.well = true
+	panicked = nil
 }
