@@ -93,6 +93,20 @@ func TestWhatWasSentIsReadToTheByte(t *testing.T) {
 	}
 }
 
+func TestTheEndOfALifeIsItsLastCommands(t *testing.T) {
+	for _, l := range newPlanner(7, 1, "x").lives(100) {
+		end := l.end()
+		if len(end.slots) != len(l.slots) || end.death != l.death || end.evict != l.evict {
+			t.Errorf("%+v became %+v", l, end)
+		}
+		for i, commands := range l.slots {
+			if len(end.slots[i]) != min(1, len(commands)) || len(commands) > 0 && end.slots[i][0] != commands[len(commands)-1] {
+				t.Errorf("%v became %v", commands, end.slots[i])
+			}
+		}
+	}
+}
+
 func TestASeedDrawsThePlanAgain(t *testing.T) {
 	draw := func(seed uint64) []life { return newPlanner(seed, 1, "x").lives(1000) }
 	text := func(lives []life) string {

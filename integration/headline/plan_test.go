@@ -92,6 +92,16 @@ type life struct {
 	after, evict time.Duration
 }
 
+// end is the life with its last commands only.
+func (l life) end() life {
+	slots := make([][]command, len(l.slots))
+	for i, commands := range l.slots {
+		slots[i] = commands[max(0, len(commands)-1):]
+	}
+	l.slots = slots
+	return l
+}
+
 const (
 	slotsPerLife    = 4
 	commandsPerSlot = 9

@@ -18,7 +18,7 @@ type sum struct {
 	faults     map[fault]int
 	classes    map[string]int // of foreign exceptions
 	details    []detail       // of the first faults
-	unknowable int            // outcomes that are right only because the double was slow
+	unknowable int            // outcomes that are right only because the double was slow, each time
 }
 
 // detail is one wrong outcome.
@@ -36,8 +36,8 @@ func newSum(name string) *sum {
 	return &sum{name: name, killed: map[killing]int{}, faults: map[fault]int{}, classes: map[string]int{}}
 }
 
-// count takes one outcome in.
-func (s *sum) count(cmd command, f facts, o outcome) {
+// count takes one outcome in. It reports one that is right only because the double was slow.
+func (s *sum) count(cmd command, f facts, o outcome) (slow bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.commands++
@@ -54,15 +54,21 @@ func (s *sum) count(cmd command, f facts, o outcome) {
 		s.classes[o.Error.Class]++
 	}
 	v := judge(cmd, f, o)
-	if v == isRight && unknowable(cmd, f, o) {
-		s.unknowable++
+	if v == isRight {
+		return unknowable(cmd, f, o)
 	}
-	if v != isRight {
-		s.faults[v]++
-		if len(s.details) < maxDetails {
-			s.details = append(s.details, detail{cmd, f, o, v})
-		}
+	s.faults[v]++
+	if len(s.details) < maxDetails {
+		s.details = append(s.details, detail{cmd, f, o, v})
 	}
+	return false
+}
+
+// giveUp counts outcomes that stay unknowable.
+func (s *sum) giveUp(unknowable int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unknowable += unknowable
 }
 
 func (s *sum) kills() (n int) {
