@@ -14,6 +14,7 @@ func TestTheJudgeKnowsRightFromWrong(t *testing.T) {
 		pyLost     = "Code.aborted: The connection to sandbox x was lost; the sandbox may still be running, but the outcome of this call is unknown"
 		pyGone     = "The sandbox x was not found: it was killed, it expired, or it never existed: This error is likely due to sandbox timeout."
 		pyPaused   = "Code.failed_precondition: The sandbox x is paused; it must be resumed before it can be used"
+		pyUntold   = "Code.aborted: The sandbox x is not running; whether it is paused or was killed cannot be found out at the moment"
 		pyDeadline = "The time allowed for this call ran out: This error is likely due to exceeding 'timeout'"
 	)
 	begun := time.Unix(1000, 0)
@@ -62,8 +63,11 @@ func TestTheJudgeKnowsRightFromWrong(t *testing.T) {
 		"delete: lost":                     {doomed, killed, raise("SandboxException", pyLost), isWrong},
 		"delete, the record stays long: lost": {doomed, facts{starts: 1, death: byDelete, diedAt: in(time.Second), dueAt: in(time.Minute), evicted: time.Second},
 			raise("SandboxException", pyLost), isRight},
-		"pause: paused": {doomed, paused, raise("SandboxException", pyPaused), isRight},
-		"pause: gone":   {doomed, paused, raise("TimeoutException", pyGone), isWrong},
+		"delete: untold":   {doomed, killed, raise("SandboxException", pyUntold), isRight},
+		"no death: untold": {reset, facts{starts: 1, fired: true}, raise("SandboxException", pyUntold), isWrong},
+		"ended: untold":    {quick, ended, raise("SandboxException", pyUntold), lostIt},
+		"pause: paused":    {doomed, paused, raise("SandboxException", pyPaused), isRight},
+		"pause: gone":      {doomed, paused, raise("TimeoutException", pyGone), isWrong},
 		"delete just before the end": {doomed, facts{starts: 1, ended: true, endAt: in(2 * time.Second), dueAt: in(time.Minute), death: byDelete, diedAt: in(time.Second)},
 			raise("TimeoutException", pyGone), isRight},
 		"delete just after the end": {doomed, facts{starts: 1, ended: true, endAt: begun, dueAt: in(time.Minute), death: byDelete, diedAt: in(time.Second)},
@@ -74,6 +78,29 @@ func TestTheJudgeKnowsRightFromWrong(t *testing.T) {
 				t.Errorf("%q, want %q: %v; %v", got, tc.want, tc.f, tc.o)
 			}
 		})
+	}
+}
+
+func TestTheJudgeKnowsWhatCannotBeKnown(t *testing.T) {
+	doomed := command{stdout: "hi\n", timeout: untimed, kill: byDelete}
+	killed := facts{starts: 1, death: byDelete, diedAt: time.Unix(1001, 0), dueAt: time.Unix(1060, 0)}
+	slow := killed
+	slow.evicted = time.Second
+	for text, want := range map[string][2]bool{
+		"the sandbox may still be running":                                        {false, true},
+		"not running; whether it is paused or was killed cannot be found out now": {true, true},
+		"The sandbox x was not found":                                             {false, false},
+	} {
+		class := "SandboxException"
+		if strings.HasSuffix(text, "was not found") {
+			class = "TimeoutException"
+		}
+		o := outcome{Error: &failure{class, true, text}}
+		for i, f := range []facts{killed, slow} {
+			if got := judge(doomed, f, o) == isRight && unknowable(doomed, f, o); got != want[i] {
+				t.Errorf("%q, evicted after %v: %t", text, f.evicted, got)
+			}
+		}
 	}
 }
 

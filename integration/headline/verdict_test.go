@@ -79,6 +79,8 @@ const (
 	isExpired    reason = "expired"
 	isPaused     reason = "paused"
 	isDeadline   reason = "deadline"
+	// isUntold: the sandbox does not run, and nobody said in time what it died of.
+	isUntold reason = "untold"
 )
 
 // told finds the reason in an exception of the SDK: class and text must both say it.
@@ -90,6 +92,8 @@ func (e failure) told() reason {
 		return isLost
 	case base && strings.Contains(e.Text, "is still registered as running"):
 		return isRegistered
+	case base && strings.Contains(e.Text, "whether it is paused or was killed cannot be found out"):
+		return isUntold
 	case base && strings.Contains(e.Text, "is paused"):
 		return isPaused
 	case (timeout || e.Class == "SandboxNotRunningException") && strings.Contains(e.Text, "its time ran out"):
@@ -163,6 +167,9 @@ func reasons(c command, f facts, took time.Duration) (right []reason) {
 	if f.fired && c.kill != bySilence {
 		right = append(right, isLost)
 	}
+	if f.death != byNothing {
+		right = append(right, isUntold) // true, and unknowable
+	}
 	if f.death != byNothing && f.evicted > knowable {
 		right = append(right, isLost, isRegistered, isGone)
 	}
@@ -180,10 +187,10 @@ func reasons(c command, f facts, took time.Duration) (right []reason) {
 	return right
 }
 
-// unknowable reports an outcome that is right only because the double was slow.
+// unknowable reports an outcome that is right only because the double was slow, or that leaves the cause open.
 func unknowable(c command, f facts, o outcome) bool {
 	f.evicted = 0
-	return o.Error != nil && judge(c, f, o) != isRight
+	return o.Error != nil && (o.Error.told() == isUntold || judge(c, f, o) != isRight)
 }
 
 // killedBy names what has killed a command, for the table; byNothing if it got away.
