@@ -123,6 +123,12 @@ func (c *cell) lastMoments(ctx context.Context, id string, l life, threads []int
 	<-time.After(l.after)
 	diedAt := time.Now()
 	evicted := c.evictions.expect(id, c.rock.Sandbox(id).Done())
+	told := make(chan time.Duration, 1)
+	go func() {
+		outlived, begun := evicted(), time.Now()
+		c.ask(ctx, id)
+		told <- outlived + time.Since(begun)
+	}()
 	close(dying)
 	if died := c.die(ctx, id, l); died != nil {
 		err = fmt.Errorf("%s of a sandbox: %w", l.death, died)
@@ -131,7 +137,7 @@ func (c *cell) lastMoments(ctx context.Context, id string, l life, threads []int
 	close(results)
 	outlived := time.Duration(0)
 	if err == nil {
-		outlived = evicted()
+		outlived = <-told
 	}
 	for r := range results {
 		if r.seenAt.After(diedAt) {

@@ -25,6 +25,7 @@ type stage struct {
 	rock    *rock.Cluster
 	book    *book
 	http    *http.Client
+	admin   string // ROCK's admin role
 
 	evictions *evictions
 }
@@ -82,7 +83,8 @@ func open(t *testing.T, by proxying, transport harness.Transport) *stage {
 			t.Errorf("closing the double: %v", err)
 		}
 	})
-	admin, proxy := s.role(t, rock.Admin), s.role(t, rock.Proxy)
+	s.admin = s.role(t, rock.Admin)
+	admin, proxy := s.admin, s.role(t, rock.Proxy)
 	caddyfile := fmt.Sprintf(site, fmt.Sprintf(plain, admin, proxy))
 	if by == byGateway {
 		// Other tests may keep the machine so busy that the double needs longer than the second that a lookup has by default.
@@ -149,9 +151,18 @@ func (s *stage) die(ctx context.Context, id string, l life) error {
 	}
 }
 
+// ask has the double say what it knows of a sandbox, and returns when it has.
+func (s *stage) ask(ctx context.Context, id string) {
+	_ = s.callTo(ctx, s.admin, http.MethodGet, "/sandboxes/"+id, "") // there is none
+}
+
 // control makes a call of the control plane.
 func (s *stage) control(ctx context.Context, method, path, body string) error {
-	r, err := http.NewRequestWithContext(ctx, method, s.APIURL+path, strings.NewReader(body))
+	return s.callTo(ctx, s.APIURL, method, path, body)
+}
+
+func (s *stage) callTo(ctx context.Context, base, method, path, body string) error {
+	r, err := http.NewRequestWithContext(ctx, method, base+path, strings.NewReader(body))
 	if err != nil {
 		return err
 	}

@@ -51,7 +51,7 @@ type facts struct {
 	// death is what became of the sandbox while the command ran, from the moment diedAt on, or byNothing.
 	death  killing
 	diedAt time.Time
-	// evicted is how long the sandbox's record outlived its container.
+	// evicted is how long the sandbox's record outlived its container, and how long the double took to say so.
 	evicted time.Duration
 	// starts is how often the command arrived.
 	starts int
@@ -145,9 +145,9 @@ func judge(c command, f facts, o outcome) fault {
 	return isRight
 }
 
-// knowable is how long a record may outlive its container without anybody taking the sandbox for alive: the gateway waits a second
-// for the record of a broken stream's sandbox to go, and needs some of it to ask. The plan evicts sooner; a busy machine may not, and then the
-// double answers no question in time either, such as whether a sandbox without a record is paused.
+// knowable is how long it may take until the double says that a sandbox is gone, without anybody taking it for alive: the gateway
+// waits a second for the record of a broken stream's sandbox to go, and needs some of it to ask. The plan evicts sooner; a busy
+// machine may not, and may not answer in time either, such as whether a sandbox without a record is paused.
 const knowable = 350 * time.Millisecond
 
 // noticed is how long before the timeout the end event must have been sent so that its result is due. That nothing follows it is
