@@ -141,7 +141,9 @@ func (b *busy) call(t *testing.T, id, method, path string, body io.Reader, heade
 	for i := 0; i+1 < len(headers); i += 2 {
 		r.Header.Set(headers[i], headers[i+1])
 	}
-	return b.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger, nil)
+	var out Outcome
+	b.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger, &out)
+	return out
 }
 
 // say writes a message every so often, n times.
@@ -269,7 +271,7 @@ func TestEveryCallToASandboxThatIsDialledIsAUse(t *testing.T) {
 			b.call(t, "direct", "POST", stat, strings.NewReader("{}"), "Content-Type", unary)
 			b.call(t, "asked", "GET", "/health", nil)
 			r := httptest.NewRequest("GET", "/sandboxes/looked-at", nil)
-			b.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger, nil)
+			b.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger, new(Outcome))
 			time.Sleep(6 * time.Second)
 		}
 		if n := b.extensions("direct"); n != 2 {

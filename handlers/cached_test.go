@@ -76,11 +76,13 @@ func cachedCall(t testing.TB, ahead int) (call func(), client *nobody) {
 	r.Header["E2b-Sandbox-Id"] = []string{mine}
 	r.Header["X-Access-Token"] = []string{tokens(t, "new").Mint(auth.AccessToken, mine, "alice")}
 	w := &nobody{header: http.Header{}}
+	out := new(Outcome) // the caller's
 	return func() {
 		clear(w.header)
 		body.Reset(question)
 		w.taken, w.flushes = 0, 0
-		out := g.Serve(w, r, Data, Stranger, nil)
+		*out = Outcome{}
+		g.Serve(w, r, Data, Stranger, out)
 		if out.End != cause.OK || w.status != 200 || w.taken != len(answer) {
 			t.Fatal(out, w)
 		}

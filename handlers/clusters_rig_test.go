@@ -291,7 +291,7 @@ func (c *clusters) ask(key, method, target, body string, headers ...string) repl
 		r.Header.Add(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	c.gateway.Serve(w, r, Both, Stranger, nil)
+	c.gateway.Serve(w, r, Both, Stranger, new(Outcome))
 	return reply{w.Code, w.Header(), w.Body.String(), nil}
 }
 

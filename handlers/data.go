@@ -36,7 +36,7 @@ type dataCall struct {
 	waited bool
 	// answered: the head of an answer was written.
 	answered bool
-	out      Outcome
+	out      *Outcome
 
 	silence silence
 
@@ -49,28 +49,28 @@ type dataCall struct {
 
 // serveData carries a call to envd, to what speaks envd's protocol for it, or to
 // an app on another port.
-func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, host *routing.Host, out Outcome) Outcome {
+func (g *Gateway) serveData(w http.ResponseWriter, r *http.Request, host *routing.Host, out *Outcome) {
 	if websocket.Extended(r) {
 		r = websocket.AsUpgrade(r)
 	}
-	c, shown, f := g.newCall(r, host, &out)
+	c, shown, f := g.newCall(r, host, out)
 	if c == nil {
-		return refuse(w, r, out, f)
+		*out = refuse(w, r, *out, f)
+		return
 	}
 	c.guard(w)
 	if c.cluster == nil {
 		c.out.Err = errUnknownCluster
 		c.fail(cause.Failure{Cause: cause.Internal})
-		return c.out
+		return
 	}
 	done, refusal := c.withinLimits(shown)
 	if refusal != nil {
 		c.fail(*refusal)
-		return c.out
+		return
 	}
 	defer done()
 	c.serve()
-	return c.out
 }
 
 // newCall finds out whom a request is for and whether it may be made. The call is
@@ -105,12 +105,14 @@ func (g *Gateway) newCall(r *http.Request, host *routing.Host, out *Outcome) (*d
 	out.Subject = g.opt.Access.nameOf(r.Context(), shown, route)
 	c := newDataCall(relayedAs(r, out.Operation))
 	c.g, c.r, c.target, c.route, c.cluster = g, r, target, route, g.clusters[route.Cluster]
-	c.out = *out
+	c.out = out
 	return c, shown, cause.Failure{}
 }
 
 // newDataCall makes the memory of a call. What a stream was asked for with is not held
-// for as long as it lives; with other calls it is not worth an allocation of its own.
+// for as long as it lives, and takes no more room than it needs: streams that begin
+// together leave gaps of it between them. With other calls it is not worth an allocation
+// of its own.
 func newDataCall(p protocol.Protocol) *dataCall {
 	if p.Framed() {
 		return &dataCall{proto: p, sent: new(parts)}
@@ -118,8 +120,9 @@ func newDataCall(p protocol.Protocol) *dataCall {
 	both := new(struct {
 		dataCall
 		sent parts
+		body [smallBody]byte
 	})
-	both.dataCall.proto, both.dataCall.sent = p, &both.sent
+	both.dataCall.proto, both.dataCall.sent, both.sent.small = p, &both.sent, both.body[:]
 	return &both.dataCall
 }
 
@@ -386,7 +389,7 @@ func (c *dataCall) unregister() {
 		c.g.countsOf(c.listed.route.Cluster).streams.Add(-1)
 		c.g.streams.remove(c.listed)
 	} else if lasted {
-		c.g.opt.History.lasted(&c.out, c.line.begun)
+		c.g.opt.History.lasted(c.out, c.line.begun)
 	}
 	c.listed = nil
 }

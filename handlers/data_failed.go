@@ -105,9 +105,9 @@ func (c *dataCall) fail(f cause.Failure) {
 	c.answered = f.Cause != cause.ClientGone
 	if c.body != nil {
 		// It may be on its way to the sandbox still.
-		c.out = tell(c.w, c.r, c.out, f)
+		*c.out = tell(c.w, c.r, *c.out, f)
 	} else {
-		c.out = refuse(c.w, c.r, c.out, f)
+		*c.out = refuse(c.w, c.r, *c.out, f)
 	}
 	c.toldOfEnd()
 }

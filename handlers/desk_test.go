@@ -201,7 +201,7 @@ func (d *desk) ask(key, method, target, body string, headers ...string) reply {
 		r.Header[headers[i]] = append(r.Header[headers[i]], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	d.gateway.Serve(w, r, Both, Stranger, nil)
+	d.gateway.Serve(w, r, Both, Stranger, new(Outcome))
 	return reply{w.Code, w.Header(), w.Body.String(), nil}
 }
 

@@ -75,7 +75,7 @@ func TestNewSandboxesAreMadeInAnotherClusterThanOneThatIsDrained(t *testing.T) {
 func TestNoStreamSlipsThroughADrain(t *testing.T) {
 	drains := new(Drains)
 	g := newRig(t, func(o *Options) { o.Drains = drains })
-	c := &dataCall{g: g.gateway, route: &routing.Route{SandboxID: "a"}, line: new(lifeline), r: asked("POST", start).Request}
+	c := &dataCall{g: g.gateway, route: &routing.Route{SandboxID: "a"}, line: new(lifeline), out: new(Outcome), r: asked("POST", start).Request}
 	c.line.begin(t.Context())
 	drains.Sandbox("a")
 	c.register(true)

@@ -503,7 +503,8 @@ func TestARequestLineIsReadInOneWayOnly(t *testing.T) {
 		r.URL = &url.URL{Path: path}
 		r.Header = http.Header{"E2b-Sandbox-Id": {"a"}, "E2b-Sandbox-Port": {"49983"}}
 		w := httptest.NewRecorder()
-		if out := g.gateway.Serve(w, r, Both, Stranger, nil); out.End != cause.BadRequest || w.Code != 400 {
+		var out Outcome
+		if g.gateway.Serve(w, r, Both, Stranger, &out); out.End != cause.BadRequest || w.Code != 400 {
 			t.Errorf("%s %q: %v, %d", r.Method, r.RequestURI, out.End, w.Code)
 		}
 	}

@@ -114,7 +114,8 @@ func (g *Gateway) Explain(ctx context.Context, q Question) (Explanation, error) 
 		}
 	}
 	told := answerRecorder{header: http.Header{}}
-	out := dry.Serve(&told, r, q.Planes, q.Peer, nil)
+	var out Outcome
+	dry.Serve(&told, r, q.Planes, q.Peer, &out)
 
 	e := Explanation{
 		Cause:     cause.OK.String(),

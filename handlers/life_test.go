@@ -331,7 +331,8 @@ func TestTheLogSaysWhyNobodyKnowsWhatBecameOfASandbox(t *testing.T) {
 		w.records.put(&routing.Route{SandboxID: "alices", State: routing.StateStopped, Problem: "the admin role is silent"})
 		r := httptest.NewRequest("POST", "/sandboxes/alices/connect", strings.NewReader(`{}`))
 		r.Header.Set("X-Api-Key", key)
-		out := w.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger, nil)
+		var out Outcome
+		w.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger, &out)
 		if out.End != want || out.Err == nil || out.Err.Error() != "the admin role is silent" {
 			t.Errorf("%s: %v: %v", key, out.End, out.Err)
 		}

@@ -335,7 +335,8 @@ func TestACensusGoesOnWhenItsFirstCallerHasLeft(t *testing.T) {
 			ctx, leave := context.WithTimeout(t.Context(), 10*time.Second)
 			r := httptest.NewRequestWithContext(ctx, "GET", "/v2/sandboxes", nil)
 			r.Header.Set("X-Api-Key", alice)
-			if out := c.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger, nil); out.End != cause.ClientGone {
+			var out Outcome
+			if c.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger, &out); out.End != cause.ClientGone {
 				t.Errorf("%v (%v)", out.End, out.Err)
 			}
 			leave()

@@ -104,7 +104,9 @@ func (n *nursery) call(ctx context.Context, path, contentType string, headers ..
 		r.Header.Set(headers[i], headers[i+1])
 	}
 	w := httptest.NewRecorder()
-	return w, n.gateway.Serve(w, r, Both, Stranger, nil)
+	var out Outcome
+	n.gateway.Serve(w, r, Both, Stranger, &out)
+	return w, out
 }
 
 // after changes something in a while.

@@ -170,7 +170,7 @@ func (h *theatre) perform(d drama) (got *seat, out Outcome) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		out = h.gateway.Serve(got, r, Both, Stranger, nil)
+		h.gateway.Serve(got, r, Both, Stranger, &out)
 	}()
 	synctest.Wait()
 	switch d.ending {

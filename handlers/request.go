@@ -129,7 +129,7 @@ type parts struct {
 	sandboxID, forwardedFor, host [1]string
 	traceID                       [1]string
 	body                          bytes.Reader
-	small                         [smallBody]byte
+	small                         []byte // for a short body, or nil
 }
 
 // smallBody is how long a request body may be, in bytes, that has its place among the
@@ -193,7 +193,7 @@ func pointAt(out *http.Request, scheme, lifecycle, hostport string) {
 
 // room is memory for a body of n bytes.
 func (p *parts) room(n int64) []byte {
-	if n <= smallBody {
+	if n <= int64(len(p.small)) {
 		return p.small[:n]
 	}
 	return make([]byte, n)

@@ -110,7 +110,8 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 	}
 	g.gateway = New(opt)
 	g.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		out := g.gateway.Serve(w, r, Both, Stranger, nil)
+		var out Outcome
+		g.gateway.Serve(w, r, Both, Stranger, &out)
 		g.outcomes <- out
 		if out.Abort {
 			panic(http.ErrAbortHandler)

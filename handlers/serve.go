@@ -37,27 +37,27 @@ func (p Planes) has(plane routing.Plane) bool {
 
 // ServeHTTP serves both planes to peers of which nothing is known.
 func (g *Gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if out := g.Serve(w, r, Both, Stranger, nil); out.Abort {
+	var out Outcome
+	if g.Serve(w, r, Both, Stranger, &out); out.Abort {
 		panic(http.ErrAbortHandler)
 	}
 }
 
 // Serve answers r, always: a path that is no call of the given planes gets a
-// 404 in E2B's shape. When Outcome.Abort is set the caller must end with
+// 404 in E2B's shape. What becomes of it is written to out, of which only the Trail is
+// read before. When out.Abort is set the caller must end with
 // panic(http.ErrAbortHandler), after it has logged what it wants to log: the
-// answer was cut and only a broken transport can tell the client. A trail is filled
-// in; nil for none.
-func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer, trail *Trail) Outcome {
-	out := g.serve(w, r, planes, peer, trail)
-	g.count(&out)
-	return out
+// answer was cut and only a broken transport can tell the client.
+func (g *Gateway) Serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer, out *Outcome) {
+	g.serve(w, r, planes, peer, out)
+	g.count(out)
 }
 
-func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer, trail *Trail) Outcome {
-	trail.begin(w, r, peer)
+func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, planes Planes, peer Peer, out *Outcome) {
+	out.Trail.begin(w, r, peer)
 	peer.meet(r)
 	host, badHost := g.hosts.Read(r.Host)
-	out := Outcome{Operation: operationOf(r, host, planes), Err: badHost, Trail: trail, peer: peer}
+	*out = Outcome{Operation: operationOf(r, host, planes), Err: badHost, Trail: out.Trail, peer: peer}
 	op := &out.Operation
 	if host.Kind == routing.PreviewHost {
 		planes &= Data // there is nothing else
@@ -67,27 +67,30 @@ func (g *Gateway) serve(w http.ResponseWriter, r *http.Request, planes Planes, p
 	g.allowPages(w, r)
 	if !welcome {
 		closeConnection(w, r)
-		return refuse(w, r, out, cause.Failure{Cause: cause.Drain})
+		*out = refuse(w, r, *out, cause.Failure{Cause: cause.Drain})
+		return
 	}
-	if f := g.unreadable(r, &out, planes); f != nil {
-		return refuse(w, r, out, *f)
+	if f := g.unreadable(r, out, planes); f != nil {
+		*out = refuse(w, r, *out, *f)
+		return
 	}
 	switch {
 	case g.isPreflight(r) && !(isApp(*op) && g.isOpen(r, host)):
-		return g.servePreflight(w, r, planes, out)
+		*out = g.servePreflight(w, r, planes, *out)
 	case websocket.Extended(r) && op.Plane != routing.DataPlane:
-		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
+		*out = refuse(w, r, *out, cause.Failure{Cause: cause.NoSuchRoute})
 	case planes&Control != 0 && op.Plane == routing.NoPlane:
-		if out.Operation = g.nativeOperation(r); out.Operation.Plane != routing.NoPlane {
-			return g.serveNative(w, r, out)
+		if *op = g.nativeOperation(r); op.Plane != routing.NoPlane {
+			*out = g.serveNative(w, r, *out)
+			return
 		}
-		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
+		*out = refuse(w, r, *out, cause.Failure{Cause: cause.NoSuchRoute})
 	case !planes.has(op.Plane):
-		return refuse(w, r, out, cause.Failure{Cause: cause.NoSuchRoute})
+		*out = refuse(w, r, *out, cause.Failure{Cause: cause.NoSuchRoute})
 	case op.Plane == routing.ControlPlane:
-		return g.serveControl(w, r, out)
+		*out = g.serveControl(w, r, *out)
 	default:
-		return g.serveData(w, r, &host, out)
+		g.serveData(w, r, &host, out)
 	}
 }
 

@@ -59,7 +59,7 @@ func FuzzServe(f *testing.F) {
 						panic(p)
 					}
 				}()
-				d.gateway.Serve(w, r, Both, Stranger, nil)
+				d.gateway.Serve(w, r, Both, Stranger, new(Outcome))
 			}()
 			for _, sent := range d.took() {
 				path := sent.URL.Path + sent.URL.Opaque

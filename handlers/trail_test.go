@@ -38,7 +38,8 @@ func TestOnlyATrustedProxyNamesARequest(t *testing.T) {
 				r.Header[HeaderRequestID] = tc.sent
 			}
 			w := httptest.NewRecorder()
-			out := d.gateway.Serve(w, r, Both, tc.peer, trail)
+			out := Outcome{Trail: trail}
+			d.gateway.Serve(w, r, Both, tc.peer, &out)
 			told := w.Header()[HeaderRequestID]
 			if len(told) != 1 || out.Trail == nil || told[0] != out.Trail.RequestID || (told[0] != "" && tc.sent != nil && told[0] == tc.sent[0]) != tc.kept ||
 				!tc.kept && !madeHere.MatchString(told[0]) {
@@ -54,7 +55,8 @@ func TestARequestWithoutATrailGetsOneOnlyWhenItFails(t *testing.T) {
 		r := httptest.NewRequest("GET", "/sandboxes/alices", nil)
 		r.Header.Set("X-Api-Key", key)
 		w := httptest.NewRecorder()
-		out := d.gateway.Serve(w, r, Both, Stranger, nil)
+		var out Outcome
+		d.gateway.Serve(w, r, Both, Stranger, &out)
 		if (out.End != cause.OK) != fails || (out.Trail != nil) != fails || (w.Header().Get(HeaderRequestID) != "") != fails {
 			t.Errorf("%v: %+v, %v", out.End, out.Trail, w.Header())
 		}
@@ -92,7 +94,8 @@ func TestROCKIsToldWhatTheLogSays(t *testing.T) {
 			}
 			trail := new(Trail)
 			w := httptest.NewRecorder()
-			out := g.gateway.Serve(w, r, Both, Stranger, trail)
+			out := Outcome{Trail: trail}
+			g.gateway.Serve(w, r, Both, Stranger, &out)
 			want := trail.RequestID
 			if sent != "" {
 				want = w3cID
@@ -137,7 +140,7 @@ func TestATrailSaysWhereTheTimeWent(t *testing.T) {
 			r.Header.Set("E2b-Sandbox-Id", mine)
 			r.Header.Set("E2b-Sandbox-Port", "49983")
 			trail := new(Trail)
-			g.Serve(httptest.NewRecorder(), r, Both, Stranger, trail)
+			g.Serve(httptest.NewRecorder(), r, Both, Stranger, &Outcome{Trail: trail})
 			if got, ok := trail.Times(); !ok || got != tc.want {
 				t.Errorf("%s: %+v, want %+v", tc.target, got, tc.want)
 			}
@@ -153,7 +156,8 @@ func TestTheWaitForASandboxIsOnItsTrail(t *testing.T) {
 		r := httptest.NewRequest("POST", stat, strings.NewReader("{}"))
 		r.Header = http.Header{"Content-Type": {unary}, "E2b-Sandbox-Id": {"a"}, "E2b-Sandbox-Port": {"49983"}}
 		trail, begun := new(Trail), time.Now()
-		out := n.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger, trail)
+		out := Outcome{Trail: trail}
+		n.gateway.Serve(httptest.NewRecorder(), r, Both, Stranger, &out)
 		if got, _ := trail.Times(); out.End != cause.OK || got != (Times{Ready: time.Since(begun)}) || got.Ready < 3*time.Second {
 			t.Errorf("%v: %+v of %v", out.End, got, time.Since(begun))
 		}

@@ -259,7 +259,11 @@ const defaultKeepalive = 90 * time.Second
 // keepaliveInterval is how often the client has asked for a keepalive message.
 // The SDKs ask for one every 50 s.
 func keepaliveInterval(h http.Header) time.Duration {
-	seconds, err := strconv.ParseFloat(h.Get("Keepalive-Ping-Interval"), 64)
+	asked := h.Get("Keepalive-Ping-Interval")
+	if asked == "" {
+		return defaultKeepalive // without an error that nobody reads
+	}
+	seconds, err := strconv.ParseFloat(asked, 64)
 	if err != nil || !(seconds > 0 && seconds <= 3600) {
 		return defaultKeepalive
 	}

@@ -144,8 +144,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request, _ caddyhttp.
 		// be a GOAWAY.
 		w.Header().Set("Connection", "close")
 	}
-	out, trail := h.outcome()
-	*out = live.gateway.Serve(w, r, h.planes, peerOf(r), trail)
+	out := h.outcome()
+	live.gateway.Serve(w, r, h.planes, peerOf(r), out)
 	h.record(r, out)
 	history.Note(r, out)
 	if out.Abort {

@@ -16,15 +16,16 @@ import (
 
 // outcome is memory for what becomes of a request, and for its trail if there is an
 // access log to read it: in one piece.
-func (h *Handler) outcome() (*handlers.Outcome, *handlers.Trail) {
+func (h *Handler) outcome() *handlers.Outcome {
 	if !h.accessLog {
-		return new(handlers.Outcome), nil
+		return new(handlers.Outcome)
 	}
 	both := new(struct {
 		out   handlers.Outcome
 		trail handlers.Trail
 	})
-	return &both.out, &both.trail
+	both.out.Trail = &both.trail
+	return &both.out
 }
 
 // record writes down what became of a request: in the access log, in
