@@ -22,13 +22,16 @@ func giveHeadroom() {
 	if os.Getenv("GOGC") != "" {
 		return
 	}
-	live := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	now := 0
+	sizes := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
+	now, before := 0, uint64(0)
 	var adapt func(*cycle)
 	adapt = func(c *cycle) {
-		metrics.Read(live)
+		metrics.Read(sizes)
+		live, stacks := sizes[0].Value.Uint64(), sizes[1].Value.Uint64()
+		grows := live > before+before/8
+		before = live
 		// It stops the world to set it, so not for a little.
-		if want := percentFor(live[0].Value.Uint64()); math.Abs(float64(want-now)) > float64(now)/10 {
+		if want := percentFor(live, stacks, grows); math.Abs(float64(want-now)) > float64(now)/10 {
 			debug.SetGCPercent(want)
 			now = want
 		}
@@ -42,10 +45,20 @@ func giveHeadroom() {
 // part of a block of tiny objects, which go together or not at all.
 type cycle struct{ _ *cycle }
 
-// percentFor is the GOGC that gives headroom to what lives, in bytes.
-func percentFor(live uint64) int {
-	const leastHeap = 4 << 20 // below it Go's collector does as if it were that much
-	return max(100, int(headroom*100/max(live, leastHeap)))
+// percentFor is the GOGC that gives headroom to what lives, in bytes; the percentage is of
+// the stacks as well. What grows is collected after a quarter of it: streams that begin
+// together stay, and the more is collected only when all are there, the more gaps it
+// leaves between them, which stay too.
+func percentFor(live, stacks uint64, grows bool) int {
+	const (
+		leastHeap    = 4 << 20 // below it Go's collector does as if it were that much
+		whileGrowing = 25
+	)
+	percent := max(100, int(headroom*100/max(live, leastHeap)))
+	if all := live + stacks; grows && all > headroom {
+		percent = min(percent, max(whileGrowing, int(headroom*100/all)))
+	}
+	return percent
 }
 
 // collectAtWork sees to it that a process at work is collected in its first second and

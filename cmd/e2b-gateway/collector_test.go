@@ -7,16 +7,21 @@ import (
 )
 
 func TestAHeapHasHeadroomOrItsOwnSizeWhateverIsMore(t *testing.T) {
-	for live, want := range map[uint64]int{
-		0:        1600,
-		4 << 20:  1600,
-		16 << 20: 400,
-		headroom: 100,
-		1 << 30:  100,
-		1 << 42:  100,
+	for live, want := range map[uint64]struct{ rests, grows int }{
+		0:            {1600, 1600},
+		4 << 20:      {1600, 1600},
+		16 << 20:     {400, 400},
+		headroom / 2: {200, 200}, // and as much of stacks
+		headroom:     {100, 50},
+		2 * headroom: {100, 25},
+		1 << 30:      {100, 25},
+		1 << 42:      {100, 25},
 	} {
-		if got := percentFor(live); got != want {
+		if got := percentFor(live, live, false); got != want.rests {
 			t.Errorf("%d bytes: %d percent", live, got)
+		}
+		if got := percentFor(live, live, true); got != want.grows {
+			t.Errorf("%d bytes, growing: %d percent", live, got)
 		}
 	}
 }
