@@ -34,6 +34,7 @@ const (
 	gatewayPlain  kind = "this gateway, Go's HTTP client"
 	gatewayTwice  kind = "this gateway, Caddy's HTTP metrics as well as its own"
 	respond       kind = "Caddy `respond`"
+	least         kind = "Caddy, a relay and nothing else"
 	stock         kind = "Caddy `reverse_proxy`"
 	stockBare     kind = "Caddy `reverse_proxy`, metrics off"
 	library       kind = "`httputil.ReverseProxy`"
@@ -79,6 +80,9 @@ func (s *scene) start(transport harness.Transport, kinds ...kind) []*contestant 
 					s.Fatal("respond is measured in the gateway's process, which must be named first")
 				}
 				c.address, c.pid, c.admin = floor.address, floor.pid, floor.admin
+			case least:
+				program := goBuild(s, filepath.Join(filepath.Dir(s.programs.gateway), "leastproxy"), "github.com/caddy-e2b/gateway/integration/bench/leastproxy")
+				c = s.startCaddy(k, program, s.leastConfig(), transport)
 			case stock, stockBare:
 				c = s.startCaddy(k, s.programs.caddy, s.stockConfig(k), transport)
 			case library, libraryRedis:
@@ -228,6 +232,11 @@ func (s *scene) gatewayConfig(k kind) string {
 	e2b
 }
 `, s.keysFile(), secretVariable, s.redis.Addr, s.upstream.Addr(), log, floorPath, answer, client, metrics)
+}
+
+// leastConfig is that of leastproxy.
+func (s *scene) leastConfig() string {
+	return fmt.Sprintf("{\nservers {\nlistener_wrappers {\ne2b\n}\n}\n}\n:80 {\nleast %s\n}\n", s.upstream.Addr())
 }
 
 // stockConfig is Caddy's own proxy, as its documentation shows it.
