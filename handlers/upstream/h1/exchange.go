@@ -79,7 +79,7 @@ func (x *exchange) on(c *conn) (*http.Response, error) {
 
 // asks reports that Ask does all that there is to do until the answer is there. It is for
 // connections from the pool: what a fresh one says unasked may be why it is closed.
-func (x *exchange) asks(c *conn) bool { return c.reused && x.m.body == nil }
+func (x *exchange) asks(c *conn) bool { return c.reused && (x.m.body == nil || x.m.isInMemory()) }
 
 // write writes what can be written without waiting. The rest is sent while the answer
 // may come.

@@ -28,6 +28,7 @@ type fakeConn struct {
 	all    []byte
 	writes int
 	asked  bool // there was an answer
+	looks  int  // whether it is quiet
 	closed bool
 }
 
@@ -99,6 +100,7 @@ func (c *fakeConn) Ask(p []byte) (int, error) {
 func (c *fakeConn) Quiet() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.looks++
 	return !c.closed && len(c.in) == 0 && (c.end == nil || !c.asked)
 }
 

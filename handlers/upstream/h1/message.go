@@ -223,10 +223,15 @@ func (m *message) frame() error {
 	}
 	*m.wire = append(b, "\r\n"...)
 	m.framed = true
-	if m.length > 0 && m.length <= maxInMemory && m.req.GetBody != nil && !expectsContinue(m.req) {
+	if m.isInMemory() {
 		return m.load()
 	}
 	return nil
+}
+
+// isInMemory reports a body that leaves with the head.
+func (m *message) isInMemory() bool {
+	return m.length > 0 && m.length <= maxInMemory && m.req.GetBody != nil && !expectsContinue(m.req)
 }
 
 func appendTrailerNames(b []byte, h http.Header) []byte {

@@ -52,6 +52,32 @@ func finish(t testing.TB, resp *http.Response) {
 	resp.Body.Close()
 }
 
+// Each look is a system call.
+func TestAConnectionIsLookedAtOnceForARequest(t *testing.T) {
+	always := func([]byte) []byte { return []byte(hello) }
+	for name, request := range map[string]func() *http.Request{
+		"without a body":   func() *http.Request { return get(t, "a") },
+		"a body in memory": func() *http.Request { return post(t, "a", "a body") },
+		"one that is not": func() *http.Request {
+			r := post(t, "a", "a body")
+			r.GetBody = nil
+			return r
+		},
+	} {
+		conn := newFake(always, nil)
+		c, dials := client(t, nil, func() *fakeConn { return conn })
+		finish(t, begin(t, c, get(t, "a")))
+		if conn.looks != 0 || *dials != 1 {
+			t.Fatalf("%d looks at a new connection", conn.looks)
+		}
+		resp := begin(t, c, request())
+		if conn.looks != 1 || *dials != 1 {
+			t.Errorf("%s: %d looks, %d connections", name, conn.looks, *dials)
+		}
+		resp.Body.Close()
+	}
+}
+
 func TestAConnectionIsUsedForItsKeyOnly(t *testing.T) {
 	c, dials := client(t, nil, func() *fakeConn { return newFake(atOnce(hello), nil) })
 	for _, key := range []string{"a", "b", "a", "b", "b"} {
