@@ -225,8 +225,23 @@ func (c *Cache) finish(f *flight, route *Route, err error) {
 	if f.asked {
 		c.health.report(now, err, c.opt.LookupTimeout)
 	}
+	if known && f.outdated {
+		route, err = c.overtaken(f, now, route, err)
+	}
 	f.route, f.err = route, err
 	close(f.done)
+}
+
+// overtaken is what who waits for f is told, which is outdated: the answer to a later
+// question, if that is known. The one to f may be the record of a life that was deleted
+// through us, and of which nothing is remembered any more but that another has followed.
+func (c *Cache) overtaken(f *flight, now int64, route *Route, err error) (*Route, error) {
+	e := c.entries.load(f.sandboxID)
+	if !c.current(e, now) || e.asked <= f.askedAt || e.former != nil { // what was deleted says nothing of other lives
+		return route, err
+	}
+	route, _, err = e.answer()
+	return route, err
 }
 
 // leave takes f off the list of its sandbox and returns those that put their

@@ -60,6 +60,24 @@ func TestCacheKeepsItsPromisesInEveryShortHistory(t *testing.T) {
 	}
 }
 
+// Found by a long history. Whoever asked after the kill waits for a question that was put after it, too, and is answered by the record that lingers; the
+// life that came after is known by then, and has taken the place of what was known of the kill.
+func TestAnAnswerThatWasOvertakenBringsNoDeletedLifeBack(t *testing.T) {
+	history, n := []step("LKFtrrsFtrAaa"), 0
+	broken := play(t, 1, modelOptions, false, func(w *world) (step, int, bool) {
+		if n == len(history) {
+			return 0, 0, false
+		}
+		if n++; !w.can(history[n-1], 0) {
+			t.Errorf("%c makes no difference", history[n-1])
+		}
+		return history[n-1], 0, true
+	})
+	if broken != nil {
+		t.Error(broken)
+	}
+}
+
 // Several sandboxes, of which not all can be remembered, and histories of 20 to 60 steps, with a registry that keeps to its context or does not.
 func TestCacheKeepsItsPromisesInLongHistories(t *testing.T) {
 	type move struct {
