@@ -109,10 +109,8 @@ func (g *Gateway) newCall(r *http.Request, host *routing.Host, out *Outcome) (*d
 	return c, shown, cause.Failure{}
 }
 
-// newDataCall makes the memory of a call. What a stream was asked for with is not held
-// for as long as it lives, and takes no more room than it needs: streams that begin
-// together leave gaps of it between them. With other calls it is not worth an allocation
-// of its own.
+// newDataCall makes the memory of a call. What a stream was asked for with is not held for as long as it lives, and takes no more
+// room than it needs, which stays as gaps. With other calls it is not worth an allocation of its own.
 func newDataCall(p protocol.Protocol) *dataCall {
 	if p.Framed() {
 		return &dataCall{proto: p, sent: new(parts)}
