@@ -237,7 +237,7 @@ func (c *Cache) finish(f *flight, route *Route, err error) {
 // through us, and of which nothing is remembered any more but that another has followed.
 func (c *Cache) overtaken(f *flight, now int64, route *Route, err error) (*Route, error) {
 	e := c.entries.load(f.sandboxID)
-	if !c.current(e, now) || e.asked <= f.askedAt || e.former != nil { // what was deleted says nothing of other lives
+	if !c.current(e, now) || e.asked < f.askedAt || e.former != nil { // what was deleted says nothing of other lives
 		return route, err
 	}
 	route, _, err = e.answer()

@@ -50,6 +50,7 @@ func (c *cell) run(t *testing.T, lives []life, atOnce int) {
 						c.sum.giveUp(unknowable)
 						break
 					}
+					t.Logf("%s: the causes of %d commands could not be known, their end is played again", c.sum.name, unknowable)
 					l = l.end()
 				}
 			}

@@ -63,7 +63,7 @@ func TestTheJudgeKnowsRightFromWrong(t *testing.T) {
 		"delete: lost":                     {doomed, killed, raise("SandboxException", pyLost), isWrong},
 		"delete, the record stays long: lost": {doomed, facts{starts: 1, death: byDelete, diedAt: in(time.Second), dueAt: in(time.Minute), evicted: time.Second},
 			raise("SandboxException", pyLost), isRight},
-		"delete: untold":   {doomed, killed, raise("SandboxException", pyUntold), isRight},
+		"delete: untold":   {doomed, killed, raise("SandboxException", pyUntold), isWrong},
 		"no death: untold": {reset, facts{starts: 1, fired: true}, raise("SandboxException", pyUntold), isWrong},
 		"ended: untold":    {quick, ended, raise("SandboxException", pyUntold), lostIt},
 		"pause: paused":    {doomed, paused, raise("SandboxException", pyPaused), isRight},
@@ -88,7 +88,7 @@ func TestTheJudgeKnowsWhatCannotBeKnown(t *testing.T) {
 	slow.evicted = time.Second
 	for text, want := range map[string][2]bool{
 		"the sandbox may still be running":                                        {false, true},
-		"not running; whether it is paused or was killed cannot be found out now": {true, true},
+		"not running; whether it is paused or was killed cannot be found out now": {false, true},
 		"The sandbox x was not found":                                             {false, false},
 	} {
 		class := "SandboxException"

@@ -167,11 +167,8 @@ func reasons(c command, f facts, took time.Duration) (right []reason) {
 	if f.fired && c.kill != bySilence {
 		right = append(right, isLost)
 	}
-	if f.death != byNothing {
-		right = append(right, isUntold) // true, and unknowable
-	}
 	if f.death != byNothing && f.evicted > knowable {
-		right = append(right, isLost, isRegistered, isGone)
+		right = append(right, isLost, isRegistered, isGone, isUntold)
 	}
 	switch f.death {
 	case byDelete:
@@ -187,10 +184,10 @@ func reasons(c command, f facts, took time.Duration) (right []reason) {
 	return right
 }
 
-// unknowable reports an outcome that is right only because the double was slow, or that leaves the cause open.
+// unknowable reports an outcome that is right only because the double was slow.
 func unknowable(c command, f facts, o outcome) bool {
 	f.evicted = 0
-	return o.Error != nil && (o.Error.told() == isUntold || judge(c, f, o) != isRight)
+	return o.Error != nil && judge(c, f, o) != isRight
 }
 
 // killedBy names what has killed a command, for the table; byNothing if it got away.

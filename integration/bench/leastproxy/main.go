@@ -1,8 +1,8 @@
 // Command leastproxy is Caddy with a handler that does the least that a proxy for small calls
 // can do: it passes a request's headers and body on in one write, on a connection that it
 // keeps, has the standard library parse the answer, and passes that on. It authorises, looks
-// up, counts, limits, times and logs nothing, tries nothing again and streams nothing. What
-// it costs is what no proxy in Go behind Caddy goes below. Only `make bench` runs it.
+// up, counts, limits, times and logs nothing, tries nothing again and streams nothing: what
+// else a gateway does comes on top of that. Only `make bench` runs it.
 package main
 
 import (
