@@ -14,10 +14,10 @@ import (
 // of the gateway. A missing limit is none, but for Headers.
 //
 // Gateways that use the same Redis, that of the keys or else the first one of a
-// registry, tell each other what they have admitted, five times a second, so
-// that a limit holds for all of them together. It needs the right to PUBLISH and
-// SUBSCRIBE on channels "e2b-gateway:limits:*". Without it, or without Redis,
-// each counts for itself.
+// registry, tell each other what they have admitted, five times a second if that
+// has changed, so that a limit holds for all of them together. It needs the right
+// to PUBLISH and SUBSCRIBE on channels "e2b-gateway:limits:*". Without it, or
+// without Redis, each counts for itself.
 type LimitsConfig struct {
 	// Key bounds what is done with all keys of one subject. A key may have
 	// limits of its own, which replace these. Default: none.

@@ -26,13 +26,13 @@ import (
 
 const (
 	// pollInterval is how often the file is read. A change counts after two of
-	// them at the latest.
-	pollInterval = 250 * time.Millisecond
+	// them at the latest, which is within the second that operators are promised.
+	pollInterval = 450 * time.Millisecond
 	// maxSize is the longest file, in bytes: some 20,000 keys.
 	maxSize = 8 << 20
 )
 
-// Store is an [auth.Store]. It reads the file four times a second and compares
+// Store is an [auth.Store]. It reads the file twice a second and compares
 // what it holds, and asks no kernel for notice: notices are not sent by network
 // file systems, go to the old file when a new one is moved over it or a link to
 // it is changed, and times and lengths of files can stay the same.

@@ -1,6 +1,7 @@
 package limit
 
 import (
+	"maps"
 	"sync"
 	"time"
 )
@@ -49,6 +50,21 @@ func (l *Limiter) Report() Usage {
 
 // Quiet reports a usage that needs no telling, when the one before was quiet too.
 func (u Usage) Quiet() bool { return len(u.Keys) == 0 && len(u.Sandboxes) == 0 }
+
+// Standing reports a usage that says nothing but what v said and what holds until something
+// else is said: the same streams, and nothing that was admitted meanwhile.
+func (u Usage) Standing(v Usage) bool {
+	return maps.Equal(u.Keys, v.Keys) && maps.Equal(u.Sandboxes, v.Sandboxes) && onlyStreams(u.Keys) && onlyStreams(u.Sandboxes)
+}
+
+func onlyStreams(uses map[string]Use) bool {
+	for _, u := range uses {
+		if u.Requests != 0 || u.Creates != 0 {
+			return false
+		}
+	}
+	return true
+}
 
 func (t *table) report(now int64) map[string]Use {
 	var uses map[string]Use

@@ -22,8 +22,9 @@ import (
 // keeps apart those that share a Redis and nothing else.
 const Channel = "e2b-gateway:limits:"
 
-// Gateways talk once in an interval, if they have anything to say. It is how much
-// too late a limit may hold where calls come through several gateways.
+// Gateways talk once in an interval, if they have anything new to say, and say again what
+// streams they have in the longest. It is how much too late a limit may hold where calls come
+// through several gateways: the longest at one that has just begun to listen.
 //
 // What is said by each is heard by all, so that what Redis sends grows with the square
 // of their number. Long messages, of some hundred subjects, make the interval longer.
@@ -121,7 +122,9 @@ func (s *Share) heard(message string) {
 func (s *Share) tell(ctx context.Context) {
 	next := time.NewTimer(interval)
 	defer next.Stop()
-	quiet, failing := true, false
+	failing := false
+	var told limit.Usage // and heard of by Redis
+	var toldAt time.Time
 	for {
 		select {
 		case <-next.C:
@@ -130,15 +133,17 @@ func (s *Share) tell(ctx context.Context) {
 		}
 		usage := s.limiter.Report()
 		usage.Gateway = s.name
-		if usage.Quiet() && quiet {
+		if usage.Standing(told) && (usage.Quiet() || time.Since(toldAt) < longestInterval) {
 			next.Reset(interval)
 			continue // that there is nothing is told once
 		}
-		quiet = usage.Quiet()
 		message, err := json.Marshal(usage)
 		next.Reset(intervalAfter(len(message)))
 		if err == nil {
 			err = s.redis.Publish(ctx, s.channel, message)
+		}
+		if toldAt = time.Now(); err == nil {
+			told = usage
 		}
 		failing = s.complain(ctx, "PUBLISH", failing, err)
 	}

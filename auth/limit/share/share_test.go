@@ -116,11 +116,17 @@ func TestAnOperatorIsToldOnceThatNothingIsShared(t *testing.T) {
 }
 
 // counting is a Redis that takes note of what it is told.
-type counting struct{ messages, bytes int }
+type counting struct {
+	messages, bytes int
+	fails           bool
+}
 
 func (c *counting) Publish(_ context.Context, _ string, message []byte) error {
 	c.messages++
 	c.bytes += len(message)
+	if c.fails {
+		return errors.New("gone")
+	}
 	return nil
 }
 
@@ -131,26 +137,89 @@ func (c *counting) Listen(ctx context.Context, _ string, _ func(string)) error {
 
 func (*counting) Close() error { return nil }
 
-func TestWhoHasMuchToTellTellsItLessOften(t *testing.T) {
-	for subjects, want := range map[int]int{0: 0, 1: 50, 100: 50, 1000: 16, 100_000: 5} {
+// Within 10 s, of a gateway whose subjects have a stream each.
+func TestWhatIsKnownIsToldLessOftenAndSoIsMuch(t *testing.T) {
+	for _, c := range []struct {
+		what                  string
+		subjects              int
+		streams, calls, never bool // that come and go meanwhile
+		want                  int  // messages
+	}{
+		{what: "nobody", subjects: 0, want: 0},
+		{what: "one stream that stays", subjects: 1, want: 5},
+		{what: "100 streams that stay", subjects: 100, want: 5},
+		{what: "one that stays and one that comes and goes", subjects: 1, streams: true, want: 50},
+		{what: "one that stays, and calls", subjects: 1, calls: true, want: 50},
+		{what: "many, and one that comes and goes", subjects: 1000, streams: true, want: 16},
+		{what: "very many, and one that comes and goes", subjects: 100_000, streams: true, want: 5},
+		{what: "one that Redis is never told of", subjects: 1, never: true, want: 50},
+	} {
 		synctest.Test(t, func(t *testing.T) {
-			l := limit.New(auth.Limits{Streams: 3}, auth.Limits{})
+			l := limit.New(auth.Limits{Streams: 3, Requests: 1000}, auth.Limits{})
 			var open []limit.Stream
-			for i := range subjects {
+			for i := range c.subjects {
 				stream, _ := l.Open(limit.Who{Subject: fmt.Sprintf("a-team-with-a-long-name-%06d", i)})
 				open = append(open, stream)
 			}
-			redis := &counting{}
+			redis := &counting{fails: c.never}
 			s := Start(redis, "0:", l, slog.New(slog.NewTextHandler(io.Discard, nil)))
-			time.Sleep(10 * time.Second) // the bubble's
-			s.Close()
-			if redis.messages < want-1 || redis.messages > want+1 {
-				t.Errorf("%d subjects: %d messages in 10 s, %d bytes; want %d", subjects, redis.messages, redis.bytes, want)
+			var another []limit.Stream
+			for range 50 {
+				time.Sleep(100 * time.Millisecond) // the bubble's
+				who := limit.Who{Subject: "another"}
+				switch {
+				case c.calls:
+					l.Request(who)
+				case c.streams && len(another) == 0:
+					stream, _ := l.Open(who)
+					another = append(another, stream)
+				case c.streams:
+					another[0].Close()
+					another = nil
+				}
+				time.Sleep(100 * time.Millisecond)
 			}
-			for i := range open {
-				open[i].Close()
+			s.Close()
+			if redis.messages < c.want-1 || redis.messages > c.want+1 {
+				t.Errorf("%s: %d messages in 10 s, %d bytes; want %d", c.what, redis.messages, redis.bytes, c.want)
+			}
+			for _, stream := range append(open, another...) {
+				stream.Close()
 			}
 		})
+	}
+}
+
+// A gateway that begins to listen hears of streams that have been there for long.
+func TestWhoBeginsToListenHearsOfWhatStays(t *testing.T) {
+	server := redistest.Start(t, redistest.Options{})
+	heard := make(chan string, 100)
+	connect := func() Redis {
+		client, err := redis.NewClient(redis.Config{Addresses: []string{server.Addr}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return client
+	}
+	l := limit.New(auth.Limits{Streams: 3}, auth.Limits{})
+	stream, _ := l.Open(limit.Who{Subject: "x"})
+	defer stream.Close()
+	s := Start(connect(), "0:", l, slog.New(slog.NewTextHandler(io.Discard, nil)))
+	defer s.Close()
+	other := connect()
+	defer other.Close()
+	for range 2 {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- other.Listen(ctx, s.channel, func(m string) { heard <- m }) }()
+		if m := <-heard; !strings.Contains(m, `"x"`) {
+			t.Errorf("%q", m)
+		}
+		cancel()
+		<-ended
+		for len(heard) > 0 {
+			<-heard
+		}
 	}
 }
 
