@@ -53,6 +53,7 @@ func TestMain(m *testing.M) {
 func BenchmarkPromises(b *testing.B) {
 	c, p := takeCores(b), build(b)
 	r := newReport(c)
+	r.awake = keepAwake(b)
 	ran := 0
 	for _, l := range loads {
 		b.Run(l.name, func(b *testing.B) {

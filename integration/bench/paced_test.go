@@ -49,7 +49,9 @@ func (s *scene) paced(r *report, transport harness.Transport, length time.Durati
 	p.during(func() { s.send(streams, length/2) }) // warms it up
 	took, ratios := map[kind][]latencies{}, []float64(nil)
 	for range *rounds {
-		round := p.during(func() { s.send(streams, length) })
+		round := undisturbed(s, length, func() map[kind]latencies {
+			return p.during(func() { s.send(streams, length) })
+		})
 		for k, l := range round {
 			took[k] = append(took[k], l)
 		}
@@ -71,7 +73,7 @@ func (s *scene) paced(r *report, transport harness.Transport, length time.Durati
 	t := table{
 		title: "Latency of messages of 1 KiB, " + protocols[transport],
 		text: fmt.Sprintf("%d messages a second in all, to %d streams through each contestant at the same time, in an order drawn by lot. From when a message is due at the upstream until the client "+
-			"has all of it, all on one core. Medians of %d rounds of %v.", pace, pacedStreams, *rounds, length),
+			"has all of it, all on one core. Medians of %d rounds of %v.", pace, pacedStreams, *rounds, length) + s.hostText(),
 		head: latencyHead,
 	}
 	for _, c := range all {

@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"bytes"
 	"fmt"
 	"os"
 	"runtime"
@@ -72,6 +73,20 @@ func (s *scene) join() (leave func()) {
 	}
 }
 
+// keepAwake keeps processors from sleeping while they have nothing to do, until the run is
+// over, if it may: it asks the kernel for no latency, see its documentation of PM QoS. One that
+// sleeps in a virtual machine is the host's, and comes back when the host likes.
+func keepAwake(tb testing.TB) (kept bool) {
+	tb.Helper()
+	f, err := os.OpenFile("/dev/cpu_dma_latency", os.O_WRONLY, 0)
+	if err != nil {
+		return false
+	}
+	tb.Cleanup(func() { f.Close() })
+	_, err = f.Write(make([]byte, 4)) // microseconds, for as long as it is open
+	return err == nil
+}
+
 // on calls start, and the processes that it starts stay on the given core: Go's
 // runtime, nginx and HAProxy find one processor and no more.
 func on(tb testing.TB, core int, start func()) {
@@ -114,4 +129,66 @@ func processorTime(tb testing.TB, pid int) time.Duration {
 		tb.Fatal(fmt.Errorf("the clock of process %d: %w", pid, err))
 	}
 	return time.Duration(now.Nano())
+}
+
+const (
+	// spare is the share of a core that its host may take while a latency is measured: the
+	// slowest hundredth is looked at, and is the host's if it takes as much.
+	spare = 0.005
+	// plays is how often a turn is played for that at most.
+	plays = 4
+)
+
+// undisturbed plays a turn of the contestants' core until its host leaves that alone, and
+// returns what came of the one during which it took least. More than is spare is counted.
+func undisturbed[T any](s *scene, length time.Duration, play func() T) (best T) {
+	s.Helper()
+	least := time.Duration(-1)
+	for range plays {
+		before := s.host()
+		got := play()
+		if took := s.host() - before; least < 0 || took < least {
+			best, least = got, took
+		}
+		if least.Seconds() <= spare*length.Seconds() {
+			return best
+		}
+	}
+	s.disturbed++
+	return best
+}
+
+// hostText says what undisturbed did, and how often in vain since it was said last.
+func (s *scene) hostText() string {
+	defer func() { s.disturbed = 0 }()
+	return fmt.Sprintf(" A turn during which the host did not run that core for more than %s of the time is played again, up to %d times, and the one with the least counts: so much was taken from %d of those that count.",
+		permille(spare), plays, s.disturbed)
+}
+
+// takenAway is for how long a core has had something to do and was not run by its host, in
+// hundredths of a second: "steal" of proc(5). It is zero where there is no host, or
+// it does not tell.
+func takenAway(tb testing.TB, core int) time.Duration {
+	tb.Helper()
+	all, err := os.ReadFile("/proc/stat")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	took, err := stealOf(all, core)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return took
+}
+
+// stealOf reads the time of takenAway from the text of /proc/stat.
+func stealOf(stat []byte, core int) (time.Duration, error) {
+	const column, unit = 8, time.Second / 100 // USER_HZ
+	for line := range bytes.Lines(stat) {
+		if f := bytes.Fields(line); len(f) > column && string(f[0]) == "cpu"+strconv.Itoa(core) {
+			n, err := strconv.ParseUint(string(f[column]), 10, 40)
+			return time.Duration(n) * unit, err
+		}
+	}
+	return 0, fmt.Errorf("/proc/stat has no line of processor %d", core)
 }

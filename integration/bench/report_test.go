@@ -17,6 +17,7 @@ import (
 type report struct {
 	begun    time.Time
 	cores    cores
+	awake    bool // see keepAwake
 	tables   []table
 	promises []promise
 }
@@ -112,8 +113,12 @@ func (r *report) writeMachine(b *bytes.Buffer) {
 	if unix.Uname(&uts) == nil {
 		kernel = unix.ByteSliceToString(uts.Release[:])
 	}
-	fmt.Fprintf(b, "## Machine\n\n%s, %s, %d processors, %s, Linux %s, %d rounds, %s.\n\n",
-		r.begun.UTC().Format("2006-01-02 15:04 UTC"), processorModel(), runtime.NumCPU(), runtime.Version(), kernel, *rounds,
+	sleep := "which could sleep while they had nothing to do"
+	if r.awake {
+		sleep = "kept from sleeping while they had nothing to do (`/dev/cpu_dma_latency`)"
+	}
+	fmt.Fprintf(b, "## Machine\n\n%s, %s, %d processors, %s, %s, Linux %s, %d rounds, %s.\n\n",
+		r.begun.UTC().Format("2006-01-02 15:04 UTC"), processorModel(), runtime.NumCPU(), sleep, runtime.Version(), kernel, *rounds,
 		time.Since(r.begun).Round(time.Second))
 }
 

@@ -113,6 +113,7 @@ var (
 	micros     = writer(1e6, "%.1f µs")
 	times      = writer(1, "%.2fx")
 	share      = writer(100, "%.0f %%")
+	permille   = writer(1000, "%.0f ‰")
 	kibi       = writer(1./(1<<10), "%.1f KiB")
 	mebi       = writer(1./(1<<20), "%.1f MiB")
 	whole      = writer(1, "%.0f")

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/caddy-e2b/gateway/auth"
 	"github.com/caddy-e2b/gateway/integration/harness"
@@ -23,6 +24,10 @@ type scene struct {
 	upstream *upstream
 	redis    *redistest.Server
 	programs programs
+	// host is for how long the contestants' core was not run by its host, see takenAway.
+	host func() time.Duration
+	// disturbed is how many of the turns that count the host has disturbed, see hostText.
+	disturbed int
 }
 
 // programs are the paths of what is built from this checkout.
@@ -50,6 +55,7 @@ func goBuild(tb testing.TB, program, from string) string {
 func newScene(tb testing.TB, c cores, p programs) *scene {
 	tb.Helper()
 	s := &scene{TB: tb, cores: c, upstream: newUpstream(tb), programs: p}
+	s.host = func() time.Duration { return takenAway(tb, c.contestant) }
 	on(tb, c.rest, func() { s.redis = redistest.Start(tb, redistest.Options{}) })
 	s.redis.Do("SET", "alive:"+sandbox, s.record(sandbox))
 	return s

@@ -204,3 +204,38 @@ func TestTheClockOfAProcessIsItsOwn(t *testing.T) {
 		t.Error("a proxy that worked has used no time")
 	}
 }
+
+func TestATurnIsPlayedUntilTheHostLeavesTheCoreAlone(t *testing.T) {
+	stat := []byte("cpu  9 9 9 9 9 9 9 900 0 0\ncpu0 1 2 3 4 5 6 7 80 0 0\ncpu1 1 2 3 4 5 6 7 123 0 0\nintr 7\n")
+	if took, err := stealOf(stat, 1); took != 1230*time.Millisecond || err != nil {
+		t.Errorf("of processor 1 was taken %v (%v)", took, err)
+	}
+	for _, bad := range []string{"", "cpu1 1 2 3", "cpu1 1 2 3 4 5 6 7 x 0 0", "cpu10 1 2 3 4 5 6 7 8 0 0"} {
+		if took, err := stealOf([]byte(bad), 1); err == nil {
+			t.Errorf("of %q: %v", bad, took)
+		}
+	}
+	for _, c := range []struct {
+		took            []time.Duration // by the host, turn by turn
+		best, disturbed int
+	}{
+		{[]time.Duration{spareOfTurn}, 1, 0},
+		{[]time.Duration{spareOfTurn + 1, 0}, 2, 0},
+		{[]time.Duration{7 * spareOfTurn, 3 * spareOfTurn, 2 * spareOfTurn, 5 * spareOfTurn}, 3, 1},
+	} {
+		var sum time.Duration
+		played := 0
+		s := &scene{TB: t, host: func() time.Duration { return sum }}
+		best := undisturbed(s, time.Second, func() int {
+			sum += c.took[played]
+			played++
+			return played
+		})
+		if best != c.best || played != len(c.took) || s.disturbed != c.disturbed {
+			t.Errorf("host takes %v: turn %d of %d counts, %d disturbed", c.took, best, played, s.disturbed)
+		}
+	}
+}
+
+// spareOfTurn is how much of a turn of a second the host may take.
+const spareOfTurn = time.Duration(spare * 1e9)

@@ -70,7 +70,7 @@ func steady(s *scene, r *report) {
 	}
 	takeTurns(all, *rounds, func(t turn) {
 		c := t.contestant
-		took[c.kind] = append(took[c.kind], s.callAt(c, clients[c], pacedTurn))
+		took[c.kind] = append(took[c.kind], s.callAlone(c, clients[c], pacedTurn))
 	})
 	t := table{
 		title: fmt.Sprintf("Latency at %d calls a second", pace),
@@ -90,6 +90,7 @@ func steady(s *scene, r *report) {
 			t.rows = append(t.rows, s.outages(r, c, clients[c], took[none])...)
 		}
 	}
+	t.text += s.hostText()
 	r.add(t)
 }
 
@@ -106,11 +107,14 @@ func (s *scene) outages(r *report, c *contestant, clients []*client, without []l
 		var befores, turns []latencies
 		var p50s, p99s []float64 // over those before
 		for range min(*rounds, outages) {
-			before := s.callAt(c, clients, pacedTurn)
-			o.begin()
-			during := s.callAt(c, clients, outage)
-			o.end()
-			s.callAt(c, clients, recovery)
+			before := s.callAlone(c, clients, pacedTurn)
+			during := undisturbed(s, outage+recovery, func() latencies {
+				o.begin()
+				during := s.callAt(c, clients, outage)
+				o.end()
+				s.callAt(c, clients, recovery)
+				return during
+			})
 			befores, turns = append(befores, before), append(turns, during)
 			p50s, p99s = append(p50s, during.p50()/before.p50()), append(p99s, during.p99()/before.p99())
 		}
@@ -122,6 +126,12 @@ func (s *scene) outages(r *report, c *contestant, clients []*client, without []l
 		r.promise(promise{text: what + "p99 over p50", value: overTurns(turns, latencies.spread), most: 3, write: times})
 	}
 	return rows
+}
+
+// callAlone is callAt in a turn that is undisturbed.
+func (s *scene) callAlone(c *contestant, clients []*client, length time.Duration) latencies {
+	s.Helper()
+	return undisturbed(s, length, func() latencies { return s.callAt(c, clients, length) })
 }
 
 // callAt begins calls at the pace for a time, by one client after the other, and
