@@ -3,7 +3,7 @@
 #   make demo        gateway and a pretend ROCK on loopback, ready for an SDK
 #   make demo-redis  the same with a real redis-server as registry
 #   make test        everything: lint, unit tests with the race detector, the real SDKs
-#   make bench       the gateway against Caddy, Go, nginx and HAProxy; writes docs/benchmarks.md (15 minutes)
+#   make bench       the gateway against Caddy, Go, nginx and HAProxy; writes docs/benchmarks.md (20 minutes)
 #   make scale       16 gateways on one Redis: commands, bytes and processor time (1 minute)
 #   make headline    53,000 commands from the real SDKs, 10,000 of them killed (7 to 10 minutes)
 #   make rolling     gateways replaced behind HAProxy under 200 streams and 500 calls a second (3 minutes)

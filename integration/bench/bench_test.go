@@ -8,7 +8,7 @@ import (
 )
 
 var (
-	rounds   = flag.Int("rounds", 7, "how often each contestant has its turn beside the gateway")
+	rounds   = flag.Int("rounds", 11, "how often each contestant has its turn beside the gateway")
 	turnTime = flag.Duration("turn", 400*time.Millisecond, "how much processor time of the contestant a turn takes, where it is not an amount of work")
 	only     = flag.String("only", "", "a regular expression: which contestants take part, such as 'gateway$|respond|reverse_proxy$'")
 	file     = flag.String("report", "", "the file that gets the report, in Markdown, when everything has run")

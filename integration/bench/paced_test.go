@@ -17,7 +17,7 @@ const (
 	pacedStreams = 10
 	// messageTurn is how long a round is: a hundredth of its messages is what a
 	// 99th percentile is made of.
-	messageTurn = 4 * time.Second
+	messageTurn = 6 * time.Second
 )
 
 // paced measures how long a message is on its way through a stream. All
