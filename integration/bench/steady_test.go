@@ -77,7 +77,7 @@ func steady(s *scene, r *report) {
 		text: fmt.Sprintf("The small unary call over HTTP/1.1, due every millisecond whatever became of those before, to %d sandboxes in turn, each over a connection of its own. "+
 			"From when a call is due until its answer is there, with the generator and the upstream, all on one core; added is what that is more than without a proxy. "+
 			"In the outages Redis hangs (SIGSTOP), and is dead, for %v each: longer than a route is cached, and all of them were looked up within a second. "+
-			"Before each outage there is a turn without, which is what it is compared to. Medians of the turns.",
+			"Before each outage there is a turn as long without, which is what it is compared to. Medians of the turns.",
 			pacedSandboxes, outage),
 		head: latencyHead,
 	}
@@ -107,7 +107,7 @@ func (s *scene) outages(r *report, c *contestant, clients []*client, without []l
 		var befores, turns []latencies
 		var p50s, p99s []float64 // over those before
 		for range min(*rounds, outages) {
-			before := s.callAlone(c, clients, pacedTurn)
+			before := s.callAlone(c, clients, outage)
 			during := undisturbed(s, outage+recovery, func() latencies {
 				o.begin()
 				during := s.callAt(c, clients, outage)
