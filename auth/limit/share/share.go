@@ -123,8 +123,8 @@ func (s *Share) tell(ctx context.Context) {
 	next := time.NewTimer(interval)
 	defer next.Stop()
 	failing := false
-	var told limit.Usage // and heard of by Redis
-	var toldAt time.Time
+	var told limit.Usage // which Redis has surely heard
+	var toldAt time.Time // or tried in vain, after which others may have heard it, or not
 	for {
 		select {
 		case <-next.C:
@@ -133,7 +133,7 @@ func (s *Share) tell(ctx context.Context) {
 		}
 		usage := s.limiter.Report()
 		usage.Gateway = s.name
-		if usage.Standing(told) && (usage.Quiet() || time.Since(toldAt) < longestInterval) {
+		if usage.Standing(told) && (usage.Quiet() && !failing || time.Since(toldAt) < longestInterval) {
 			next.Reset(interval)
 			continue // that there is nothing is told once
 		}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"log/slog"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -117,14 +118,14 @@ func TestAnOperatorIsToldOnceThatNothingIsShared(t *testing.T) {
 
 // counting is a Redis that takes note of what it is told.
 type counting struct {
-	messages, bytes int
-	fails           bool
+	messages, bytes atomic.Int64
+	fails           atomic.Bool
 }
 
 func (c *counting) Publish(_ context.Context, _ string, message []byte) error {
-	c.messages++
-	c.bytes += len(message)
-	if c.fails {
+	c.messages.Add(1)
+	c.bytes.Add(int64(len(message)))
+	if c.fails.Load() {
 		return errors.New("gone")
 	}
 	return nil
@@ -142,8 +143,8 @@ func TestWhatIsKnownIsToldLessOftenAndSoIsMuch(t *testing.T) {
 	for _, c := range []struct {
 		what                  string
 		subjects              int
-		streams, calls, never bool // that come and go meanwhile
-		want                  int  // messages
+		streams, calls, never bool  // that come and go meanwhile
+		want                  int64 // messages
 	}{
 		{what: "nobody", subjects: 0, want: 0},
 		{what: "one stream that stays", subjects: 1, want: 5},
@@ -161,7 +162,8 @@ func TestWhatIsKnownIsToldLessOftenAndSoIsMuch(t *testing.T) {
 				stream, _ := l.Open(limit.Who{Subject: fmt.Sprintf("a-team-with-a-long-name-%06d", i)})
 				open = append(open, stream)
 			}
-			redis := &counting{fails: c.never}
+			redis := &counting{}
+			redis.fails.Store(c.never)
 			s := Start(redis, "0:", l, slog.New(slog.NewTextHandler(io.Discard, nil)))
 			var another []limit.Stream
 			for range 50 {
@@ -180,14 +182,38 @@ func TestWhatIsKnownIsToldLessOftenAndSoIsMuch(t *testing.T) {
 				time.Sleep(100 * time.Millisecond)
 			}
 			s.Close()
-			if redis.messages < c.want-1 || redis.messages > c.want+1 {
-				t.Errorf("%s: %d messages in 10 s, %d bytes; want %d", c.what, redis.messages, redis.bytes, c.want)
+			if n := redis.messages.Load(); n < c.want-1 || n > c.want+1 {
+				t.Errorf("%s: %d messages in 10 s, %d bytes; want %d", c.what, n, redis.bytes.Load(), c.want)
 			}
 			for _, stream := range append(open, another...) {
 				stream.Close()
 			}
 		})
 	}
+}
+
+// What was told in vain may have been heard all the same: that it is over is told, too.
+func TestWhatMayHaveBeenHeardIsTakenBack(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := limit.New(auth.Limits{Streams: 3}, auth.Limits{})
+		stream, _ := l.Open(limit.Who{Subject: "x"})
+		redis := &counting{}
+		redis.fails.Store(true)
+		s := Start(redis, "0:", l, slog.New(slog.NewTextHandler(io.Discard, nil)))
+		defer s.Close()
+		time.Sleep(interval + interval/2) // the bubble's
+		stream.Close()
+		redis.fails.Store(false)
+		told := redis.messages.Load()
+		time.Sleep(longestInterval + interval)
+		if n := redis.messages.Load(); told != 1 || n != told+1 {
+			t.Errorf("%d messages while there was a stream, and %d when it had gone", told, n-told)
+		}
+		time.Sleep(2 * longestInterval)
+		if n := redis.messages.Load(); n != told+1 {
+			t.Errorf("that there is nothing is told %d times", n-told)
+		}
+	})
 }
 
 // A gateway that begins to listen hears of streams that have been there for long.
