@@ -63,23 +63,14 @@ func (s *scene) start(transport harness.Transport, kinds ...kind) []*contestant 
 	s.Helper()
 	var all []*contestant
 	on(s, s.cores.contestant, func() {
-		var floor *contestant // respond is a path of the gateway's own listener
 		for _, k := range kinds {
 			if !k.wanted(s) {
 				continue
 			}
 			c := &contestant{kind: k}
 			switch k {
-			case gateway, gatewayLogged, gatewayPlain, gatewayTwice:
+			case gateway, gatewayLogged, gatewayPlain, gatewayTwice, respond:
 				c = s.startCaddy(k, s.programs.gateway, s.gatewayConfig(k), transport)
-				if k == gateway {
-					floor = c
-				}
-			case respond:
-				if floor == nil {
-					s.Fatal("respond is measured in the gateway's process, which must be named first")
-				}
-				c.address, c.pid, c.admin = floor.address, floor.pid, floor.admin
 			case least:
 				program := goBuild(s, filepath.Join(filepath.Dir(s.programs.gateway), "leastproxy"), "github.com/caddy-e2b/gateway/integration/bench/leastproxy")
 				c = s.startCaddy(k, program, s.leastConfig(), transport)
@@ -183,9 +174,10 @@ func head(tb testing.TB, file *os.File) []byte {
 }
 
 // gatewayConfig has everything on that an operator would have on. The gateway's own
-// metrics need no configuration.
+// metrics need no configuration. The site of respond is the same and has a path more,
+// which the gateway itself would pay for with each request that is not for it.
 func (s *scene) gatewayConfig(k kind) string {
-	log, client, metrics := "", "lean", ""
+	log, client, metrics, floor := "", "lean", "", ""
 	switch k {
 	case gatewayTwice:
 		metrics = "metrics"
@@ -193,9 +185,11 @@ func (s *scene) gatewayConfig(k kind) string {
 		log = "log"
 	case gatewayPlain:
 		client = "standard"
+	case respond:
+		floor = fmt.Sprintf("respond %s `%s`", floorPath, answer)
 	}
 	return fmt.Sprintf(`{
-	%[9]s
+	%[8]s
 	servers {
 		listener_wrappers {
 			e2b
@@ -219,7 +213,7 @@ func (s *scene) gatewayConfig(k kind) string {
 				requests 1000000
 			}
 		}
-		upstream_client %[8]s
+		upstream_client %[7]s
 		cluster bench {
 			admin http://%[4]s
 			proxy http://%[4]s
@@ -228,10 +222,10 @@ func (s *scene) gatewayConfig(k kind) string {
 }
 :80 {
 	%[5]s
-	respond %[6]s `+"`%[7]s`"+`
+	%[6]s
 	e2b
 }
-`, s.keysFile(), secretVariable, s.redis.Addr, s.upstream.Addr(), log, floorPath, answer, client, metrics)
+`, s.keysFile(), secretVariable, s.redis.Addr, s.upstream.Addr(), log, floor, client, metrics)
 }
 
 // leastConfig is that of leastproxy.

@@ -17,7 +17,7 @@ const connections = 16
 const (
 	callPath = "/filesystem.Filesystem/Stat"
 	callBody = `{"path":"/home/user/a.txt"}`
-	// floorPath is where the gateway's listener answers by `respond`.
+	// floorPath is where a site like the gateway's answers by `respond`.
 	floorPath = "/respond"
 )
 

@@ -103,8 +103,8 @@ its core that the contestant used: far below 100 % it waited for the generator, 
 
 This gateway has everything on: API keys, access tokens, ROCK's registry in a real redis-server with its cache, limits, metrics, the listener
 wrapper. Its metrics are its own, docs/metrics.md; Caddy's HTTP metrics are off but in the row that says so. In stock Caddy they are on, but in the row that says so.
-Nobody else authenticates anybody. Stock Caddy is built from the same version, without this module. ` + "`respond`" + ` is a path of the gateway's own listener: the
-floor that any handler of Caddy stands on.
+Nobody else authenticates anybody. Stock Caddy is built from the same version, without this module. ` + "`respond`" + ` is a path on the gateway's own site,
+in a process of its own: the floor that any handler of Caddy stands on.
 `
 
 func (r *report) writeMachine(b *bytes.Buffer) {
