@@ -64,8 +64,11 @@ func newConnections(f *front, l *Listener) *connections {
 		Handler:           c,
 		ErrorLog:          log.New(serverLog{}, "", 0),
 		Protocols:         new(http.Protocols),
-		ConnContext:       keepTLSState,
-		ConnState: func(_ net.Conn, state http.ConnState) {
+		ConnContext:       connContext,
+		ConnState: func(conn net.Conn, state http.ConnState) {
+			if state == http.StateHijacked {
+				takeOver(conn)
+			}
 			if state == http.StateClosed || state == http.StateHijacked {
 				c.closed()
 			}
@@ -92,10 +95,12 @@ func newConnections(f *front, l *Listener) *connections {
 
 // serve hands a connection to the server. It reports false when that has ended.
 func (c *connections) serve(conn net.Conn) bool {
-	if _, ok := conn.(*tls.Conn); !ok {
-		if s, ok := conn.(stater); ok {
-			conn = disguised{conn, s}
-		}
+	switch of := conn.(type) {
+	case *net.TCPConn:
+		conn = newClientConn(of)
+	case *tls.Conn:
+	case stater:
+		conn = disguised{conn, of}
 	}
 	select {
 	case c.queue.conns <- conn:
@@ -209,12 +214,12 @@ type disguised struct {
 
 type tlsStateKey struct{}
 
-// keepTLSState remembers the TLS state of a disguised connection for its
-// requests.
-func keepTLSState(ctx context.Context, c net.Conn) context.Context {
+// connContext is the context of a connection's requests. It remembers the TLS
+// state of a disguised one.
+func connContext(ctx context.Context, c net.Conn) context.Context {
 	d, ok := c.(disguised)
 	if !ok {
-		return ctx
+		return withCancel(ctx, c)
 	}
 	return context.WithValue(ctx, tlsStateKey{}, sync.OnceValue(func() *tls.ConnectionState {
 		state := d.secure.ConnectionState()
