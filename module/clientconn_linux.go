@@ -24,7 +24,7 @@ type clientConn struct {
 
 	mu sync.Mutex
 	// plain is set as soon as the connection has to be like any other: a handler
-	// has taken it over, or HTTP/2 is spoken on it.
+	// has taken it over, HTTP/2 is spoken on it, or it is closed.
 	plain bool
 	// end is the last byte of the buffer that net/http reads requests into, which
 	// tells a read into it from one that listens for the client's leaving.
@@ -64,7 +64,7 @@ func takeOver(conn net.Conn) {
 
 // bePlain needs mu.
 func (c *clientConn) bePlain() {
-	c.plain, c.listening = true, false
+	c.plain, c.listening, c.end = true, false, nil
 	_ = c.TCPConn.SetReadDeadline(c.deadline)
 }
 
@@ -176,6 +176,7 @@ func (c *clientConn) SetDeadline(t time.Time) error {
 // Close implements [net.Conn].
 func (c *clientConn) Close() error {
 	c.mu.Lock()
+	c.plain = true // so it is not watched from now on
 	watched := c.watched
 	c.mu.Unlock()
 	if watched != 0 {

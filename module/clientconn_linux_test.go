@@ -342,6 +342,9 @@ func TestAClosedConnectionIsForgotten(t *testing.T) {
 	if watching().add(c) != 0 {
 		t.Error("a closed connection is watched again")
 	}
+	if n, err := c.Read(make([]byte, 1)); !errors.Is(err, net.ErrClosed) {
+		t.Errorf("read %d bytes, %v, from a closed connection", n, err)
+	}
 }
 
 // Without the kernel's help net/http listens by itself.
