@@ -40,13 +40,14 @@ func idle(s *scene, r *report) {
 
 func (s *scene) idle(r *report, transport harness.Transport, n, processes int) {
 	s.Helper()
-	resident, routines, left, back := samples{}, samples{}, samples{}, samples{}
+	resident, used, routines, left, back := samples{}, samples{}, samples{}, samples{}, samples{}
 	kinds := []kind{gateway, stock}
 	for round := range processes {
 		for _, k := range kinds {
 			for _, c := range s.start(transport, k) {
 				cost := s.hold(c, transport, n, round == 0)
 				resident.add(turn{contestant: c}, float64(cost.resident)/float64(n))
+				used.add(turn{contestant: c}, float64(cost.used)/float64(n))
 				routines.add(turn{contestant: c}, float64(cost.goroutines)/float64(n))
 				left.add(turn{contestant: c}, cost.left)
 				if round == 0 {
@@ -64,12 +65,12 @@ func (s *scene) idle(r *report, transport harness.Transport, n, processes int) {
 		// generator's, which the system may not allow for all of them.
 		title: fmt.Sprintf("%d silent streams, %s", n, over),
 		text: fmt.Sprintf("Connect streams, %s, that have had one message and wait. What they cost is resident memory, after three collections of garbage, against that before. "+
-			"Of the bytes that they took of heap and stacks, what is left when they have ended; and how long Go then takes until it has given %.0f %% of "+
+			"In use are the bytes of heap and stacks that they take; of those, what is left when they have ended; and how long Go then takes until it has given %.0f %% of "+
 			"the resident memory back to the system. Medians of %d processes each, the last of one.", how, 100*givenBack, processes),
-		head: []string{"", "resident for each", "goroutines for each", "left in use", "given back after"},
+		head: []string{"", "resident for each", "in use for each", "goroutines for each", "left in use", "given back after"},
 	}
 	for _, k := range kinds {
-		t.rows = append(t.rows, []string{string(k), kibi(resident.of(k)), hundredths(routines.of(k)), share(left.of(k)), fmt.Sprintf("%.0f s", back.of(k))})
+		t.rows = append(t.rows, []string{string(k), kibi(resident.of(k)), kibi(used.of(k)), hundredths(routines.of(k)), share(left.of(k)), fmt.Sprintf("%.0f s", back.of(k))})
 	}
 	r.add(t)
 	r.promise(promise{text: "of the memory of silent streams over " + over + ", what is still in use after them", value: left.of(gateway), most: 0.05, write: share})
@@ -83,7 +84,7 @@ func (s *scene) idle(r *report, transport harness.Transport, n, processes int) {
 
 // idleCost is what silent streams cost together.
 type idleCost struct {
-	resident, goroutines int
+	resident, used, goroutines int
 	// left is the share of the memory in use that is still in use when they
 	// have ended.
 	left float64
@@ -99,17 +100,17 @@ func (s *scene) hold(c *contestant, transport harness.Transport, n int, wait boo
 	quiet(s, c)
 	before, heapBefore, routinesBefore := resident(s, c.pid), heapOf(s, c).inUse, goroutines(s, c)
 	end := s.openIdle(c, transport, n)
-	heapWith := heapOf(s, c).inUse
+	used := heapOf(s, c).inUse - heapBefore
 	quiet(s, c)
 	with := resident(s, c.pid)
-	cost := idleCost{resident: with - before, goroutines: goroutines(s, c) - routinesBefore}
+	cost := idleCost{resident: with - before, used: used, goroutines: goroutines(s, c) - routinesBefore}
 	end()
 	ended := time.Now()
 	poll(50*time.Millisecond, patience, func() bool { return goroutines(s, c) <= routinesBefore+n/1000 })
 	for range 3 { // what was in pools goes with the second collection
 		profile(s, c, "heap?gc=1")
 	}
-	cost.left = float64(heapOf(s, c).inUse-heapBefore) / float64(heapWith-heapBefore)
+	cost.left = float64(heapOf(s, c).inUse-heapBefore) / float64(used)
 	if wait {
 		poll(50*time.Millisecond, patience, func() bool { return float64(with-resident(s, c.pid)) >= givenBack*float64(with-before) })
 		cost.back = time.Since(ended)
