@@ -21,6 +21,7 @@ func unaryH1(s *scene, r *report) {
 		len(callBody), len(answer), connections, times(sum.perSecond.ratio(respond, gateway)/sum.perSecond.ratio(least, gateway)), times(sum.perSecond.ratio(least, gateway)))))
 	r.promise(promise{text: "small unary call, HTTP/1.1: requests per CPU-second over stock Caddy's", value: sum.perSecond.ratio(gateway, stock), least: 2, write: times})
 	r.promise(promise{text: "the same over those of a Go proxy with one Redis `GET` per request", value: sum.perSecond.ratio(gateway, libraryRedis), least: 2, write: times})
+	r.promise(promise{text: "the same, the processor time of redis-server counted", value: sum.withRedis.ratio(gateway, libraryRedis), least: 2, write: times})
 	r.promise(promise{text: "the same: CPU over that of `respond`", value: sum.perSecond.ratio(respond, gateway), most: 1.4, write: times})
 }
 
